@@ -10,7 +10,7 @@ from shardlint import ir, messages
 from shardlint.engine.conditions import bound_in
 from shardlint.engine.frames import Frame
 from shardlint.engine.sharding.placements import COMPILING
-from shardlint.ops.registry import MODELS
+from shardlint.ops.application import find_model
 from shardlint.values import ArrayValue, ExternalValue, PartialValue, Value
 from shardlint.walking import walk
 
@@ -117,7 +117,7 @@ def _positional(qualname: str) -> tuple[str, ...]:
     """The names of what a function takes by position."""
     if qualname in _WITHOUT_MODEL:
         return _WITHOUT_MODEL[qualname]
-    model = MODELS.get(qualname)
+    model = find_model(qualname)
     return () if model is None else model.signature.positional
 
 

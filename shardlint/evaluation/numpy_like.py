@@ -72,8 +72,8 @@ _LONG = {
 def _may_be(given: Any) -> list[Any]:
     given = plain_class(given)
     if isinstance(given, DType):
-        names = [given.name]
-        names += [_LONG[given.name]] if given.name in _LONG else []
+        name = str(given.name)
+        names = [name, _LONG[name]] if name in _LONG else [name]
     else:
         names = [np.dtype(given).name]
     if not hasattr(np, names[0]):

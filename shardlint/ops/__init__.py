@@ -24,7 +24,6 @@ from shardlint.ops import (  # noqa: F401 - each registers its models
     nn,
     numpy_random,
     ordering,
-    permuting,
     placement,
     queries,
     random,

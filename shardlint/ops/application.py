@@ -15,7 +15,7 @@ from shardlint.ops.registry import (
     OpContext,
     OpError,
     UnknownArgument,
-    find_model,
+    find_table,
     short_name,
 )
 from shardlint.ops.sharding import explicit_calls
@@ -30,7 +30,7 @@ _OF_OTHER_SHAPES = frozenset({"numpy.linalg.lstsq"})
 _LENIENT = frozenset(
     f"numpy.{name}"
     for name in """tril triu diff convolve correlate squeeze argsort sort argpartition partition take
-    quantile percentile nanquantile nanpercentile""".split()
+    quantile percentile nanquantile nanpercentile median put""".split()
 )
 
 
@@ -44,12 +44,12 @@ def apply(
     """
     if qualname in _OF_OTHER_SHAPES:
         return Unknown(f"{short_name(qualname)} has rules of its own")
-    found = _find(qualname)
+    found = find_model(qualname)
     if found is None:
         return Unknown(f"no model for {qualname}")
     bound = found.bind(args, kwargs)
     if bound is None:
-        refuse(qualname, args, kwargs)
+        refuse(found, qualname, args, kwargs)
         return Unknown(f"arguments of {short_name(qualname)} not understood")
     numpy_twin = qualname.startswith("numpy.") and found.qualname.startswith("jax.")
     if not numpy_twin:
@@ -71,16 +71,17 @@ def apply(
 
 def is_modelled(qualname: str) -> bool:
     """Whether there is a model of a function, or a lowering."""
-    return _find(qualname) is not None
+    return find_model(qualname) is not None
 
 
 #: Libraries of which functions are lowered.
 _LOWERED = ("jax.", "numpy.", "optax.", "einops.")
 
 
-def _find(qualname: str) -> Model | None:
-    """The model of a function, or what its lowering says as one."""
-    found = find_model(qualname)
+def find_model(qualname: str) -> Model | None:
+    """The model of a function, or what its lowering says as one; a NumPy function falls back on its ``jax.numpy``
+    twin."""
+    found = find_table(qualname)
     if found is not None or not qualname.startswith(_LOWERED):
         return found
     from shardlint.ops.lowered import find_lowered  # takes its time to import

@@ -119,9 +119,9 @@ _OF_SEQUENCES = tuple(
     f"jax.{name}"
     for name in """ad_checkpoint. Array. debug. device_put lax.broadcast lax.dynamic_update
     lax.expand_dims lax.full_like lax.optimization_barrier lax.sort lax.squeeze lax.stop_gradient lax.top_k
-    lax.transpose lax.with_sharding_constraint nn.dot_product_attention nn.one_hot numpy.array numpy.atleast
-    numpy.average numpy.einsum numpy.fft.ihfft numpy.iscomplexobj numpy.isrealobj numpy.isscalar numpy.iterable
-    numpy.ndim numpy.result_type numpy.shape numpy.size numpy.trim_zeros random. reshard scipy.linalg.
+    lax.transpose lax.with_sharding_constraint nn.dot_product_attention nn.one_hot numpy.array numpy.asarray
+    numpy.atleast numpy.average numpy.einsum numpy.fft.ihfft numpy.iscomplexobj numpy.isrealobj numpy.isscalar
+    numpy.iterable numpy.ndim numpy.result_type numpy.shape numpy.size numpy.trim_zeros random. reshard scipy.linalg.
     scipy.special.expn scipy.special.hyp1f1 scipy.special.log_ndtr scipy.special.ndtr scipy.special.spence scipy.stats.
     sharding.""".split()
 )
@@ -338,9 +338,14 @@ def axis_error(call: Call, axis: int, operand: ArrayValue, rank: int) -> OpError
     )
 
 
+def axis_given_twice(call: Call, axis: int, operand: ArrayValue) -> OpError:
+    text = f"axis {axis} is given twice for shape {shown(operand)}"
+    return OpError("ST208", f"{call.name}: {text}")
+
+
 def one_axis(call: Call, value: Value, rank: int | None, operand: ArrayValue) -> int:
     """An axis argument, made non-negative. Raises UnknownArgument where it or the rank is not known."""
-    _refuse_non_axis(call, value)
+    refuse_non_axis(call, value)
     axis = static_int(value)
     if (
         axis is None
@@ -376,7 +381,7 @@ _ELEMENTWISE_TWINS = {"min": "minimum", "max": "maximum", "amin": "minimum", "am
                       "all": "logical_and", "sum": "add"}  # fmt: skip
 
 
-def _refuse_non_axis(call: Call, value: Value) -> None:
+def refuse_non_axis(call: Call, value: Value) -> None:
     """An array where an axis belongs fails for every call: ``jnp.min(a, b)``."""
     is_float = isinstance(value, Literal) and isinstance(value.value, (float, complex))
     is_array = isinstance(value, ArrayValue) and (
@@ -413,6 +418,14 @@ _HASHING = frozenset(
 )
 
 
+def refuse_list_of_axes(call: Call, value: SequenceValue) -> None:
+    """Raises OpError for axes as a list where a function is compiled for each value of them."""
+    is_compiled = call.qualname.startswith("jax.") and call.last in _HASHING
+    if value.kind == "list" and is_compiled:
+        text = "the axes are a list, which cannot be hashed; pass a tuple"
+        raise OpError("ST213", f"{call.name}: {text}")
+
+
 def axes_argument(
     call: Call, value: Value, operand: ArrayValue
 ) -> tuple[int, ...] | None:
@@ -421,24 +434,13 @@ def axes_argument(
         return None
     rank = None if operand.dims is None else len(operand.dims)
     if isinstance(value, SequenceValue):
-        if (
-            value.kind == "list"
-            and call.qualname.startswith("jax.")
-            and call.last in _HASHING
-        ):
-            raise OpError(
-                "ST213",
-                f"{call.name}: the axes are a list, which cannot be hashed; pass a tuple",
-            )
+        refuse_list_of_axes(call, value)
         axes = tuple(one_axis(call, item, rank, operand) for item in value.items)
         if rank is None:  # no axes of nothing known
             raise UnknownArgument
         repeated = next((axis for i, axis in enumerate(axes) if axis in axes[:i]), None)
         if repeated is not None:
-            raise OpError(
-                "ST208",
-                f"{call.name}: axis {repeated} is given twice for shape {shown(operand)}",
-            )
+            raise axis_given_twice(call, repeated, operand)
         return axes
     return (one_axis(call, value, rank, operand),)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from shardlint.ops.arrays import array, seen_size, with_dims, with_dtype
 from shardlint.ops.contraction import matmul, tensordot, vecdot
 from shardlint.ops.elementwise import cleared
-from shardlint.ops.permuting import matrix_transpose
 from shardlint.ops.registry import Call, UnknownArgument, model, static_bool
 from shardlint.values import Dimension, SequenceValue, Value
 from shardtypes.lang import Size
@@ -30,11 +29,6 @@ def product(call: Call) -> Value:
 )
 def linalg_vecdot(call: Call) -> Value:
     return vecdot(call)
-
-
-@model("x", f"{NP}.matrix_transpose")
-def linalg_transpose(call: Call) -> Value:
-    return matrix_transpose(call)
 
 
 @model(

@@ -3,25 +3,40 @@ relations holds of them, too."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import inspect
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
-from inspect import BoundArguments, Signature, signature
+from functools import cache, partial, reduce
+from inspect import BoundArguments
 from typing import Any
 
+from shardlint.ops import open_ranks
 from shardlint.ops.arrays import (
+    ONE,
     as_array,
     axis_error,
+    axis_given_twice,
     different,
     dtype_name,
+    only_array,
+    refuse_list_of_axes,
+    refuse_non_axis,
     shown,
     shown_size,
 )
-from shardlint.ops.registry import Call, Model, OpContext, OpError, constant
+from shardlint.ops.registry import (
+    Call,
+    Model,
+    OpContext,
+    OpError,
+    Parameter,
+    Signature,
+    constant,
+)
 from shardlint.ops.sharding.base import Op, adopted, computed
 from shardlint.ops.sharding.combining import used
 from shardlint.ops.sharding.explicit import GlobalOp, Split
-from shardlint.ops.sharding.origins import Origins
+from shardlint.ops.sharding.origins import Origins as ExplicitOrigins
 from shardlint.ops.sharding.state import (
     FACTORED,
     axes_met,
@@ -49,12 +64,24 @@ from shardlint.values import (
 )
 from shardtypes.lang import Size, dtypes
 from shardtypes.lang.messages import sharded_over
-from shardtypes.semantics.array import Array, Dim, NotConcrete, UnknownRank
+from shardtypes.semantics.array import (
+    Array,
+    Dim,
+    NotConcrete,
+    Origin,
+    Origins,
+    UnknownRank,
+)
 from shardtypes.semantics.lowerings import LOWERINGS, Unsupported
 from shardtypes.semantics.lowerings.collectives import collectives
-from shardtypes.semantics.lowerings.convert import AxisOutOfRange, DType
+from shardtypes.semantics.lowerings.convert import (
+    AxisGivenTwice,
+    AxisOutOfRange,
+    DType,
+    x64,
+)
 from shardtypes.semantics.primitive import comparing
-from shardtypes.semantics.registry import Refused
+from shardtypes.semantics.registry import Refused, public_signature, unread
 from shardtypes.semantics.relation import (
     SAME,
     UNKNOWN,
@@ -89,8 +116,10 @@ NUMBERS: dict[str, tuple[str, ...]] = {
         for name in "sum prod min max".split()
     },
 }
-#: Those of them whose length the rank of the result may depend on.
-_MAYBE_SEVERAL = frozenset({"reps", "new_shape"})
+#: Parameters of any function that are one size or several.
+_OF_SIZES = frozenset({"shape", "new_sizes", "sizes"})
+#: Those of all these whose length the rank of the result may depend on.
+_MAYBE_SEVERAL = frozenset({"reps", "new_shape", *_OF_SIZES})
 #: Parameters on which values depend, but no shape and no dtype, and what stands for one that is not known.
 _ZERO = IntValue(Size.const(0))
 _STAND_INS: dict[tuple[str, str], Value] = {
@@ -125,42 +154,44 @@ class _Lowered(Model):
 
     __slots__ = ()
 
-    def bind(
-        self, args: Sequence[Value], kwargs: Mapping[str, Value]
-    ) -> dict[str, Value] | None:
-        parameters = _signature(self.qualname)
-        try:
-            bound = parameters.bind(*args, **kwargs)
-        except TypeError:
-            return None
-        found: dict[str, Value] = {}
-        for name, parameter in parameters.parameters.items():
-            if name in bound.arguments:
-                found[name] = _as_value(bound.arguments[name])
-            elif _is_simple(parameter.default):
-                found[name] = constant(parameter.default)
-        return found
+    @property
+    def signature(self) -> Signature:
+        return _parameters(self.qualname)
+
+    @property
+    def most(self) -> int:
+        return len(self.signature.positional) + len(unread(self.qualname))
 
 
 @cache
-def _signature(qualname: str) -> Signature:
-    return signature(LOWERINGS[qualname])
+def _parameters(qualname: str) -> Signature:
+    """Those of a lowering. A default that is no constant is left out, as the lowering has it."""
+    found = []
+    for one in public_signature(qualname).parameters.values():
+        default: Value | None = None
+        if one.default is not one.empty:
+            default = _LEFT_OUT
+        if _is_simple(one.default):
+            default = constant(one.default)
+        found.append(Parameter(one.name, _KINDS[one.kind], default))
+    return Signature(tuple(found))
 
 
-def _as_value(argument: Any) -> Value:
-    """An argument; those that a function takes any number of as one value."""
-    match argument:
-        case tuple():
-            return SequenceValue(argument)
-        case dict():
-            return DictValue(tuple(argument.items()))
-    found: Value = argument
-    return found
+_KINDS = {
+    inspect.Parameter.POSITIONAL_ONLY: "positional",
+    inspect.Parameter.POSITIONAL_OR_KEYWORD: "positional",
+    inspect.Parameter.KEYWORD_ONLY: "keyword",
+    inspect.Parameter.VAR_POSITIONAL: "*",
+    inspect.Parameter.VAR_KEYWORD: "**",
+}
+_LEFT_OUT = Unknown("the default of a parameter")
 
 
 def _is_simple(default: object) -> bool:
     return default is None or isinstance(default, (bool, int, float, str))
 
+
+_AXES = frozenset({"axis", "axes", "dimension", "dimensions"})
 
 _CODES = {
     "operands": "ST204",
@@ -177,22 +208,66 @@ def model(qualname: str, call: Call) -> Value:
     """
     reading = _Reading(call)
     try:
-        given = reading.arguments(_signature(qualname))
-        with comparing(reading.compare):
+        return _read(qualname, reading)
+    except _NotFollowed as error:
+        reason = str(error)
+    if reading.vague:
+        # the lowering may have asked for a dtype that is not known: shapes seldom depend on it
+        try:
+            return _read(qualname, _Reading(call, stands_in=True))
+        except _NotFollowed:
+            pass
+    if _gives_array(qualname):
+        return _open(call)
+    return Unknown(reason)
+
+
+@cache
+def _gives_array(qualname: str) -> bool:
+    """Whether the result of a function is an array, whatever it is given."""
+    return public_signature(qualname).return_annotation in ("Array", Array)
+
+
+def _open(call: Call) -> Value:
+    """The result of a function that gives an array, where nothing more than that is known, or its rank."""
+    view = call.ctx.view
+    if view is None:
+        return open_ranks.of_call(call)
+    values = list(call.args.values())
+    arrays = tuple(_arrays_in(values))
+    positions = tuple(range(len(arrays)))
+    op = Op(call, view, arrays, positions)
+    return computed(op, ArrayValue(None), [])
+
+
+def _arrays_in(values: Sequence[Value]) -> Iterator[ArrayValue]:
+    for value in values:
+        if isinstance(value, ArrayValue):
+            yield adopted(value)
+        if isinstance(value, SequenceValue):
+            yield from _arrays_in(value.items)
+
+
+class _NotFollowed(Exception):
+    """Raised for a call that is not covered."""
+
+
+def _read(qualname: str, reading: _Reading) -> Value:
+    call = reading.call
+    try:
+        given = reading.arguments(public_signature(qualname))
+        with x64(call.ctx.x64), comparing(reading.compare):
             found = LOWERINGS[qualname](*given.args, **given.kwargs)
     except UnknownRank:
-        return reading.of_unknown_rank()
+        return reading.of_unknown_rank(qualname)
     except AxisOutOfRange as error:
         raise reading.refused_axis(error) from None
+    except AxisGivenTwice as error:
+        raise reading.given_twice(error) from None
     except Refused as error:
-        if reading.vague and error.of == "dtypes":
-            return Unknown(f"{call.name} of an array of unknown dtype")
-        text = str(error)
-        if error.of != "dtypes":
-            text = reading.with_shapes(text)
-        raise OpError(_CODES[error.of], f"{call.name}: {text}") from None
+        raise reading.refused(error) from None
     except (Unsupported, NotConcrete):
-        return Unknown(f"{call.name} in this form is not followed")
+        raise _NotFollowed(f"{call.name} in this form is not followed") from None
     except (
         TypeError,
         ValueError,
@@ -201,11 +276,11 @@ def model(qualname: str, call: Call) -> Value:
         ArithmeticError,
     ):
         # arguments of another kind than the function takes: of what JAX says to them nothing is known here
-        return Unknown(f"arguments of {call.name} not understood")
+        raise _NotFollowed(f"arguments of {call.name} not understood") from None
     return reading.value(found)
 
 
-def kept_axes(op: GlobalOp, out: ArrayValue, origins: Origins) -> Split:
+def kept_axes(op: GlobalOp, out: ArrayValue, origins: ExplicitOrigins) -> Split:
     """On explicit axes: the dimensions of one array that come out again keep their axes, if none that has any is
     lost."""
     if len(op.operands) != 1 or op.dims is None:
@@ -219,9 +294,13 @@ def kept_axes(op: GlobalOp, out: ArrayValue, origins: Origins) -> Split:
 
 @dataclass
 class _Reading:
-    """One call. ``arrays`` are those among its arguments, ``vague`` whether the dtype of one is not known."""
+    """One call. ``arrays`` are those among its arguments, ``vague`` whether the dtype of one is not known, or known as
+    one of several only: a concrete dtype ``stands_in`` for it by wish. ``rank`` is the one that is tried for arrays of
+    which it is not known."""
 
     call: Call
+    stands_in: bool = False
+    rank: int | None = None
     arrays: list[ArrayValue] = field(default_factory=list)
     vague: bool = False
     opaque: int = 0
@@ -232,19 +311,43 @@ class _Reading:
 
     # --- arguments --------------------------------------------------------------------------------------------------
 
-    def arguments(self, signature: Signature) -> BoundArguments:
+    def arguments(self, signature: inspect.Signature) -> BoundArguments:
         """As the lowering takes them. Raises Unsupported for one that is not known."""
-        numbers = NUMBERS.get(self.call.qualname, ())
         given = {}
-        for name in signature.parameters:
-            if name in self.call.args:
+        for name, parameter in signature.parameters.items():
+            if self.call.args.get(name, _LEFT_OUT) is not _LEFT_OUT:
                 value = self.call[name]
-                if name in numbers:
-                    value = self._numbered(value, name not in _MAYBE_SEVERAL)
-                elif isinstance(value, (Unknown, IntValue)) and self.ctx.view is None:
-                    value = self._without_shape(name, value)
-                given[name] = self.given(value)
+                self._refuse_argument(parameter, value)
+                is_flag = isinstance(parameter.default, bool)
+                given[name] = self._argument(name, value, is_flag)
         return BoundArguments(signature, given)
+
+    def _refuse_argument(self, parameter: inspect.Parameter, value: Value) -> None:
+        """Raises OpError for a sequence in the place of an array, and for an axis that is none."""
+        if parameter.name in _AXES:
+            refuse_non_axis(self.call, value)
+        if not isinstance(value, SequenceValue):
+            return
+        if parameter.name in _AXES:
+            refuse_list_of_axes(self.call, value)
+            for item in value.items:
+                refuse_non_axis(self.call, item)
+        is_one = parameter.kind is not inspect.Parameter.VAR_POSITIONAL
+        if is_one and parameter.annotation in ("ArrayLike", "ArrayLike | None"):
+            position = list(self.call.args).index(parameter.name)
+            only_array(self.call, value, position)
+
+    def _argument(self, name: str, value: Value, is_flag: bool) -> Any:
+        if name == "dtype" and isinstance(value, Unknown):
+            self.vague = True
+            return DType("float32" if self.stands_in else None)
+        if name in NUMBERS.get(self.call.qualname, ()) or name in _OF_SIZES:
+            value = self._numbered(value, name not in _MAYBE_SEVERAL)
+        elif self.ctx.view is None and isinstance(value, (Unknown, IntValue)):
+            value = self._without_shape(name, value)
+        if is_flag and isinstance(value, IntValue) and value.size is None:
+            raise Unsupported("a flag that is not known")
+        return self.given(value)
 
     def _numbered(self, value: Value, is_one: bool) -> Value:
         """An argument that says sizes, with others for those that are not known. ``is_one``: whatever it is, it makes
@@ -276,8 +379,8 @@ class _Reading:
         match value:
             case ArrayValue():
                 return self._array(value)
-            case IntValue(size=Size() as size):
-                return simple(size)
+            case IntValue(size=size):
+                return simple(size or self._opaque())
             case ScalarValue():
                 return self._number(value)
             case Literal(value=known):
@@ -305,27 +408,40 @@ class _Reading:
 
     def _named(self, value: DTypeValue | ExternalValue) -> Any:
         name = dtype_name(value, self.ctx)
-        if name in dtypes.CONCRETE:
+        if name is not None:
             return DType(name)
         if isinstance(value, ExternalValue) and is_lowered(value.qualname):
             return LOWERINGS[value.qualname]
         raise Unsupported("an argument that is not known")
 
     def _array(self, value: ArrayValue) -> Array:
-        if value.numpy:
-            dtype = dtypes.canonical(value.dtype, self.ctx.x64) if value.dtype else None
-        else:
-            dtype = value.dtype
-        if dtype not in dtypes.CONCRETE:
-            self.vague = True
-            dtype = _stand_in(dtype)
+        dtype = self._dtype(value)
         if self.ctx.view is not None:
             value = adopted(value)
         self.arrays.append(value)
-        shape = None
+        shape: tuple[Dim, ...] | None = None
         if value.dims is not None:
             shape = tuple(map(self._size, value.dims))
-        return Array(shape, dtype, value.weak, self._relations(value))
+        elif self.rank is not None:
+            shape = tuple(self._opaque() for _ in range(self.rank))
+        made = Array(shape, dtype, value.weak, self._relations(value))
+        if self.ctx.view is not None or value.dims is None:
+            return made
+        assert shape is not None
+        number = len(self.arrays) - 1
+        origins = tuple(frozenset({(number, k)}) for k in range(len(shape)))
+        return replace(made, origins=origins)
+
+    def _dtype(self, value: ArrayValue) -> str | None:
+        dtype = value.dtype
+        if value.numpy and dtype is not None:
+            dtype = dtypes.canonical(dtype, self.ctx.x64)
+        if dtype in dtypes.CONCRETE:
+            return dtype
+        self.vague = True
+        if self.stands_in:
+            return _stand_in(dtype)
+        return dtype
 
     def _size(self, dim: Dimension) -> Dim:
         if dim.size is None:
@@ -356,18 +472,37 @@ class _Reading:
         shapes = " and ".join(map(shown, self.arrays))
         return f"{text}, got {shapes}"
 
-    def refused_axis(self, error: AxisOutOfRange) -> OpError:
+    def refused(self, error: Refused) -> OpError | _NotFollowed:
+        """What JAX refuses, as a finding; something that is not followed where a dtype merely stands in for that of an
+        operand."""
+        text = str(error)
+        if error.of == "dtypes" and self.stands_in:
+            return _NotFollowed(text)
+        if error.of != "dtypes":
+            text = self.with_shapes(text)
+        return OpError(_CODES[error.of], f"{self.call.name}: {text}")
+
+    def given_twice(self, error: AxisGivenTwice) -> OpError:
+        if len(self.arrays) == 1:
+            return axis_given_twice(self.call, error.axis, self.arrays[0])
+        return OpError("ST208", f"{self.call.name}: {error}")
+
+    def refused_axis(self, error: AxisOutOfRange) -> OpError | _NotFollowed:
         """An axis that an operand has not."""
+        if self.ctx.numpy and error.rank == 0:
+            return _NotFollowed("NumPy reduces a scalar along its first axis")
         ranked = [array for array in self.arrays if len(array.dims or ()) == error.rank]
-        if len(self.arrays) == 1 and ranked:
+        if len(ranked) == 1:
             return axis_error(self.call, error.axis, ranked[0], error.rank)
+        if error.rank == 0:
+            return axis_error(self.call, error.axis, ArrayValue(()), 0)
         return OpError("ST208", f"{self.call.name}: {error}")
 
     # --- relations, in manual code ----------------------------------------------------------------------------------
 
     def _relations(self, value: ArrayValue) -> Relations | None:
         if self.ctx.view is None:
-            return _origins(value)
+            return None
         over = {}
         for axis in axes_met([value]):
             over[axis] = _relation(value, axis)
@@ -394,16 +529,40 @@ class _Reading:
                 return constant(found)
         return Unknown(f"what {self.call.name} gives")
 
-    def of_unknown_rank(self) -> ArrayValue:
-        """The result where more would have to be known of an operand: in manual code, what any function gives."""
-        out = ArrayValue(None)
-        if self.ctx.view is None:
-            return out
-        return computed(self._op(self.ctx.view), out, [])
+    def of_unknown_rank(self, qualname: str) -> Value:
+        """The result where more would have to be known of an operand: what all ranks have in common. In manual code,
+        what any function gives of such operands."""
+        found = self._of_all_ranks(qualname)
+        view = self.ctx.view
+        if view is None:
+            return found
+        out = found if isinstance(found, ArrayValue) else ArrayValue(None)
+        return computed(self._op(view), replace(out, pending=None), [])
+
+    def _of_all_ranks(self, qualname: str) -> Value:
+        if self.rank is not None:
+            return ArrayValue(None)  # which is being tried
+        tried = [self._of_rank(qualname, rank) for rank in range(_RANKS)]
+        found = [one for one in tried if one is not None]
+        if not found:
+            return ArrayValue(None)
+        if len(found) == 1:
+            return _without_dims(found[0])  # others may be as well
+        return reduce(_common, found)
+
+    def _of_rank(self, qualname: str, rank: int) -> Value | None:
+        """The result if the operands of unknown rank were of this one; None where JAX would refuse them."""
+        ctx = replace(self.ctx, view=None, facts=self.ctx.facts)
+        call = Call(self.call.qualname, self.call.args, ctx)
+        try:
+            return _read(qualname, _Reading(call, self.stands_in, rank=rank))
+        except (OpError, _NotFollowed):
+            return None
 
     def _op(self, view: View) -> Op:
-        positions = range(len(self.arrays))
-        return Op(self.call, view, tuple(self.arrays), tuple(positions))
+        arrays = tuple(self.arrays)
+        positions = tuple(range(len(arrays)))
+        return Op(self.call, view, arrays, positions)
 
     def _of_array(self, found: Array) -> Value:
         dims: tuple[Dimension, ...] | None = None
@@ -417,17 +576,51 @@ class _Reading:
         else:
             out = ArrayValue(dims, pending=pending)
         if self.ctx.view is None:
-            return _with_origins(out, found.relations)
+            return self._with_axes(out, found.origins)
         return self._placed(out, found.relations or Relations())
 
+    def _with_axes(self, out: ArrayValue, origins: Origins | None) -> ArrayValue:
+        """In the global view: dimensions that are those of operands are sharded as these are."""
+        if out.dims is None or origins is None:
+            return out
+        dims = []
+        for dim, origin in zip(out.dims, origins, strict=True):
+            dims.append(Dimension(dim.size, self._axes_of(dim.size, origin)))
+        return replace(out, dims=tuple(dims))
+
+    def _axes_of(
+        self, size: Size | None, origin: frozenset[Origin] | None
+    ) -> tuple[str, ...] | None:
+        if size == ONE:
+            return ()
+        found = set()
+        for number, k in origin or ():
+            dims = self.arrays[number].dims or ()
+            found.add(dims[k].axes)
+        if len(found) != 1:
+            return None
+        axes = found.pop()
+        # on explicit axes JAX may refuse what it would have to gather first
+        if self._is_explicit:
+            return axes or None
+        return axes
+
+    @property
+    def _is_explicit(self) -> bool:
+        on_mesh = any(array.mesh is not None for array in self.arrays)
+        return on_mesh or self.ctx.explicit is not None
+
     def _is_certain(self, dtype: str | None) -> bool:
-        """Whether the dtype of a result is: lowerings tell that of 32 bits where a program may have chosen 64."""
-        if self.vague:
+        """Whether the dtype of a result is. With 64 bits, JAX's functions differ in which floats they make of integers
+        and in which integers of booleans."""
+        if self.stands_in or dtype is None:
             return False
-        if not self.ctx.x64 or dtype == "bool":
+        given = {array.dtype for array in self.arrays}
+        if not self.ctx.x64 or not given or dtype in given:
             return True
-        kinds = {array.dtype for array in self.arrays}
-        return dtype in kinds and bool(dtypes.is_kind(dtype, "floating", "complex"))
+        if any(dtypes.is_kind(one, "floating", "complex") for one in given):
+            return True
+        return dtype == "int64" and "bool" not in given
 
     def _placed(self, out: ArrayValue, relations: Relations) -> ArrayValue:
         """The result, as its relations over the mesh axes say."""
@@ -481,26 +674,41 @@ class _Reading:
             raise used(self._op(self.ctx.view), axis, partial)
 
 
-def _origins(value: ArrayValue) -> Relations | None:
-    """In the global view the axes of dimensions, each a relation of its own: where one comes out again, so does the
-    dimension."""
-    over = {}
-    for k, dim in enumerate(value.dims or ()):
-        for axis in dim.axes or ():
-            over[axis] = split(k)
-    if not over:
-        return None
-    return Relations.of(over)
+#: So many ranks are tried for an array of which it is not known.
+_RANKS = 5
 
 
-def _with_origins(out: ArrayValue, relations: Relations | None) -> ArrayValue:
-    if relations is None or out.dims is None:
-        return out
-    dims = tuple(
-        Dimension(dim.size, relations.sharding(k) or None)
-        for k, dim in enumerate(out.dims)
-    )
-    return replace(out, dims=dims)
+def _common(a: Value, b: Value) -> Value:
+    """What is known of a value that is one of two."""
+    match a, b:
+        case ArrayValue(), ArrayValue():
+            return _common_array(a, b)
+        case SequenceValue(items=first, kind=kind), SequenceValue(items=second):
+            if len(first) != len(second):
+                return Unknown("several arrays")
+            return SequenceValue(tuple(map(_common, first, second)), kind)
+    return a if a == b else Unknown("a value that depends on a rank")
+
+
+def _without_dims(value: Value) -> Value:
+    match value:
+        case ArrayValue():
+            return replace(value, dims=None)
+        case SequenceValue(items=items):
+            return replace(value, items=tuple(map(_without_dims, items)))
+    return Unknown("a value that depends on a rank")
+
+
+def _common_array(a: ArrayValue, b: ArrayValue) -> ArrayValue:
+    dims: tuple[Dimension, ...] | None = None
+    if a.dims is not None and b.dims is not None and len(a.dims) == len(b.dims):
+        pairs = zip(a.dims, b.dims, strict=True)
+        dims = tuple(one if one == two else Dimension(None) for one, two in pairs)
+    same = a.dtype == b.dtype and a.weak == b.weak
+    pending = a.pending if a.pending == b.pending else None
+    if not same:
+        return ArrayValue(dims, pending=pending)
+    return ArrayValue(dims, a.dtype, a.weak, pending)
 
 
 def _relation(value: ArrayValue, axis: str) -> Relation:

@@ -7,11 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from shardlint import messages
-from shardlint.ops.application import apply
+from shardlint.ops.application import apply, find_model
 from shardlint.ops.arrays import product, with_dims
 from shardlint.ops.indexing import AT, index_array
 from shardlint.ops.registry import (
-    MODELS,
     OpContext,
     OpError,
     static_int,
@@ -199,7 +198,9 @@ def _array_method(
         return apply(prefix + name, args, kwargs, ctx)
     own = f"jax.Array.{name}"
     qualname = (
-        own if own in MODELS else (prefix + name if name in FUNCTION_METHODS else None)
+        own
+        if find_model(own) is not None
+        else (prefix + name if name in FUNCTION_METHODS else None)
     )
     if qualname is None:
         return Unknown(f"no model for the array method .{name}()")

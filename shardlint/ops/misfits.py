@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from shardlint import messages
-from shardlint.ops.registry import MODELS, OpError, short_name
+from shardlint.ops.registry import Model, OpError, short_name
 from shardlint.values import ArrayValue, IntValue, Value
 
 #: How other libraries call what JAX calls otherwise.
@@ -31,11 +31,15 @@ OTHERWISE = frozenset(
 )
 
 
-def refuse(qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value]) -> None:
-    """Raises OpError for arguments that a modelled function of JAX certainly does not take. The signatures of lowerings
-    say less than JAX's, and NumPy's functions have others."""
-    model = MODELS.get(qualname)
-    if model is None or not qualname.startswith("jax."):
+def refuse(
+    model: Model,
+    qualname: str,
+    args: Sequence[Value],
+    kwargs: Mapping[str, Value],
+) -> None:
+    """Raises OpError for arguments that a modelled function of JAX certainly does not take. NumPy's functions take
+    others."""
+    if not qualname.startswith("jax."):
         return
     is_method = qualname.startswith("jax.Array.")
     if is_method and not _is_of_jax(args):
@@ -43,6 +47,8 @@ def refuse(qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value]) ->
     name = short_name(qualname)
     takes = model.signature
     receivers = int(is_method)
+    if takes.takes_any_name:
+        return
     unknown = kwargs.keys() - takes.names
     for one in sorted(unknown):
         meant = _OTHER_NAMES.get(one)
@@ -50,8 +56,8 @@ def refuse(qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value]) ->
             raise OpError("ST220", messages.argument_of_other_name(name, one, meant))
     if unknown or takes.takes_any_number or qualname in MORE:
         return
-    most = len(takes.positional)
-    if len(args) > most:
+    if len(args) > model.most:
+        most = len(takes.positional)
         are_numbers = all(isinstance(one, IntValue) for one in args[-2:])
         text = messages.too_many_arguments(
             name, most - receivers, len(args) - receivers, are_numbers

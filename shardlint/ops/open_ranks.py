@@ -78,6 +78,9 @@ def _parts(call: Call, value: ArrayValue, rank: int) -> Value | None:
 #: By function: the parameter that is the array, or are the arrays, and what follows from it.
 _RULES: dict[str, tuple[str, _Rule]] = {
     "jax.numpy.flip": ("m", _same_shape),
+    "jax.numpy.roll": ("a", _same_shape),
+    "jax.lax.rev": ("operand", _same_shape),
+    "jax.Array.transpose": ("a", _same_rank),
     "jax.numpy.rot90": ("m", _same_rank),
     "jax.numpy.swapaxes": ("a", _same_rank),
     "jax.numpy.moveaxis": ("a", _same_rank),

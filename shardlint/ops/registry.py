@@ -125,6 +125,11 @@ class Signature:
         return tuple(name for name in self.positional if name in required)
 
     @property
+    def takes_any_name(self) -> bool:
+        """Whether there may be more by name."""
+        return any(one.kind == "**" for one in self.parameters)
+
+    @property
     def takes_any_number(self) -> bool:
         """Whether there may be more by position."""
         return any(one.kind == "*" for one in self.parameters)
@@ -243,6 +248,11 @@ class Model:
         """Parsed when it is first asked for: a program calls few of all functions."""
         return parse_signature(self.text)
 
+    @property
+    def most(self) -> int:
+        """How many arguments the function takes by position, at most."""
+        return len(self.signature.positional)
+
     def bind(
         self, args: Sequence[Value], kwargs: Mapping[str, Value]
     ) -> dict[str, Value] | None:
@@ -288,7 +298,7 @@ def short_name(qualname: str) -> str:
     return qualname
 
 
-def find_model(qualname: str) -> Model | None:
+def find_table(qualname: str) -> Model | None:
     """The model of a function; a NumPy function falls back on its ``jax.numpy`` twin."""
     found = _models.get(qualname)
     if found is None and qualname.startswith("numpy."):

@@ -107,6 +107,8 @@ def each(name: str | None, function: Callable[[str], str | None]) -> str | None:
     """What a function of dtypes gives for a dtype of which only the set is known."""
     if name is None:
         return None
+    if name in CONCRETE:
+        return function(name)
     return any_of(function(member) for member in members(name))
 
 
@@ -117,7 +119,7 @@ def written(name: str | None) -> str:
 
 _INT, _FLOAT, _COMPLEX = "weak int", "weak float", "weak complex"
 _WEAK = {"signed": _INT, "unsigned": _INT, "floating": _FLOAT, "complex": _COMPLEX}
-_UNWEAK = {_INT: "int32", _FLOAT: "float32", _COMPLEX: "complex64"}
+_UNWEAK = {_INT: "int64", _FLOAT: "float64", _COMPLEX: "complex128"}
 
 # Each type and the types immediately above it.
 _ABOVE: dict[str, tuple[str, ...]] = {
@@ -299,7 +301,30 @@ def inexact(name: str | None, x64: bool = False) -> str | None:
         )
     if KIND_OF[name] in ("floating", "complex"):
         return name
-    return "float64" if x64 else "float32"
+    if x64 and bits(name) == 64:
+        return "float64"
+    return "float32"
+
+
+_PARTS = {"complex64": "float32", "complex128": "float64"}
+_OF_PARTS = {part: whole for whole, part in _PARTS.items()}
+
+
+def real(name: str) -> str:
+    """The dtype of the real part of numbers: ``'complex64'`` → ``'float32'``."""
+    return _PARTS.get(name, name)
+
+
+def of_parts(name: str) -> str | None:
+    """The dtype of complex numbers whose parts are of a dtype, if there is one."""
+    return _OF_PARTS.get(name)
+
+
+def complex_(name: str) -> str:
+    """The dtype of complex numbers that hold those of a dtype."""
+    if is_kind(name, "complex"):
+        return name
+    return _OF_PARTS.get(name, "complex64")
 
 
 ALIASES = {

@@ -19,6 +19,10 @@ Dim: TypeAlias = int | Size | None
 Shape: TypeAlias = tuple[Dim, ...]
 Varying: TypeAlias = frozenset[tuple[str, int]]
 """Mesh axes with their sizes."""
+Origin: TypeAlias = tuple[int, int]
+"""An argument, by its number, and one of its dimensions."""
+Origins: TypeAlias = tuple[frozenset[Origin] | None, ...]
+"""By dimension, those of arguments that it is; None for one that is changed, or of which that is not known."""
 
 
 @frozen
@@ -32,7 +36,7 @@ class Array:
     device's own, or a capacity computed from a local size. ``sources`` are the recorded values that it was computed
     from, where values are recorded. ``varying`` are, under
     ``check_vma=True``, the mesh axes, with their sizes, that its type varies over; None where JAX does not keep track
-    of them.
+    of them. ``origins`` are, where they are asked for, the dimensions of arguments that each dimension is.
     """
 
     shape: Shape | None
@@ -45,6 +49,7 @@ class Array:
     varying: Varying | None = None
     own: frozenset[str] = frozenset()
     sources: frozenset[int] = frozenset()
+    origins: Origins | None = None
 
     __array_ufunc__: ClassVar[None] = None  # NumPy leaves its operators to ours
 
@@ -248,6 +253,7 @@ class Array:
             self.varying,
             self.own,
             self.sources,
+            self.origins,
         )
 
     @property

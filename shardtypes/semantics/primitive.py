@@ -19,13 +19,15 @@ from shardtypes.semantics.array import (
     Dim,
     Node,
     NoGradient,
+    Origin,
+    Origins,
     Params,
     Shape,
     SizesDiffer,
     UnknownRank,
     Varying,
 )
-from shardtypes.semantics.letters import Letters
+from shardtypes.semantics.letters import Factors, Letters
 from shardtypes.semantics.propagation import propagated
 from shardtypes.semantics.relation import (
     NOTHING_KNOWN,
@@ -254,6 +256,7 @@ def apply(primitive: Primitive, operands: Arrays, params: Params) -> tuple[Array
     varying = _varying(primitive, operands, params)
     own = _united(operand.own for operand in operands) | primitive.own(operands, params)
     sources = _united(operand.sources for operand in operands)
+    origins = _origins(operands, letters, count)
     results = [
         Array(
             shapes[i],
@@ -266,6 +269,7 @@ def apply(primitive: Primitive, operands: Arrays, params: Params) -> tuple[Array
             varying,
             own,
             sources,
+            origins[i],
         )
         for i in range(count)
     ]
@@ -285,6 +289,43 @@ def _united(sets: Iterable[frozenset[_T]]) -> frozenset[_T]:
 
 
 _NOTHING: frozenset[Any] = frozenset()
+
+
+def _origins(
+    operands: Arrays, letters: Letters | None, count: int
+) -> Sequence[Origins | None]:
+    """The dimensions of arguments that each dimension of each result is: those of all operands that have its letter."""
+    if letters is None or not any(operand.origins for operand in operands):
+        return [None] * count
+    found: dict[str, frozenset[Origin] | None] = {}
+    for operand, dims in zip(operands, letters.operands, strict=True):
+        for origin, dim in zip(operand.origins or (), dims, strict=False):
+            letter = _only_letter(dim)
+            found[letter] = _either(found.get(letter, _NOTHING), origin)
+    found[_SEVERAL] = None
+    results: list[Origins] = []
+    for dims in letters.results:
+        of_dims = map(_only_letter, dims)
+        results.append(tuple(map(found.get, of_dims)))
+    return results
+
+
+_SEVERAL = ""
+
+
+def _only_letter(dim: Factors) -> str:
+    """The letter of a dimension that has one alone."""
+    if len(dim) == 1:
+        return dim[0]
+    return _SEVERAL
+
+
+def _either(
+    one: frozenset[Origin] | None, other: frozenset[Origin] | None
+) -> frozenset[Origin] | None:
+    if one is None or other is None:
+        return None
+    return one | other
 
 
 def _letters(primitive: Primitive, operands: Arrays, params: Params) -> Letters | None:

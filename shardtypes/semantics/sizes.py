@@ -57,6 +57,18 @@ def is_less(a: Number, b: Number) -> bool:
     raise Unsupported("a comparison of sizes that are not numbers")
 
 
+def is_surely_less(a: Number | None, b: Number | None) -> bool:
+    """Whether it is, whatever the names stand for. That it is for some is no error: who slices knows that the part lies
+    inside."""
+    if a is None or b is None:
+        return False
+    if isinstance(a, int) and isinstance(b, int):
+        return a < b
+    more = Size.of(b) - Size.of(a)
+    above = more - 1
+    return bool(above.is_nonnegative)
+
+
 def rounded_up(size: Number, divisor: int) -> Number:
     """``size / divisor``, rounded up."""
     return simple((size + (divisor - 1)) // divisor)

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from shardtypes.lang import dtypes
 from shardtypes.semantics.lazy import np
 
 # of a series or a continued fraction; all converge long before for moderate arguments
@@ -23,8 +24,10 @@ def _each(function: Callable[..., float], *arrays: Any) -> Any:
     return np.asarray(of_each(*arrays), np.float64)
 
 
-def held(x: Any, dtype: str) -> Any:
+def held(x: Any, dtype: str | None) -> Any:
     """An array as a simulated device holds it: floats in double precision, whatever their dtype."""
+    if dtype not in dtypes.CONCRETE:
+        return x
     if dtype == "bool":
         return x != 0
     if dtype.startswith("complex"):

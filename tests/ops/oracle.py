@@ -298,7 +298,7 @@ def assert_same(what: str, result: Value, truth: object) -> None:
             assert_same(what, part, expected)
         return
     assert isinstance(result, ArrayValue), f"{what}: {show(result)} against {truth}"
-    shape, dtype = truth.shape, truth.dtype.name  # type: ignore[attr-defined]  # a ShapeDtypeStruct
+    shape, dtype = truth.shape, dtype_of(truth)  # type: ignore[attr-defined]  # a ShapeDtypeStruct
     if result.dims is not None:
         assert len(result.dims) == len(shape), (
             f"{what}: model {show(result)}, JAX {shape}"
@@ -315,6 +315,12 @@ def assert_same(what: str, result: Value, truth: object) -> None:
         assert not said or result.weak == weak, (
             f"{what}: model {show(result)}, JAX weak={weak}"
         )
+
+
+def dtype_of(array: object) -> str:
+    """The name of the dtype of an array; JAX's names for keys say how they are made."""
+    dtype = array.dtype  # type: ignore[attr-defined]  # a ShapeDtypeStruct
+    return dtypes.KEY if jnp.issubdtype(dtype, jax.dtypes.prng_key) else dtype.name
 
 
 def _fits(dim: Dimension, size: int) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain, product, repeat
 from typing import Any
@@ -15,7 +15,7 @@ import pytest
 from shardlint.ops import lowered
 from shardtypes.semantics.array import Array, NotConcrete, UnknownRank
 from shardtypes.semantics.lowerings import LOWERINGS, Unsupported
-from shardtypes.semantics.lowerings.convert import asarray
+from shardtypes.semantics.lowerings.convert import asarray, x64
 from shardtypes.semantics.registry import Refused
 from tests.semantics.call import Call, Function, resolved
 from tests.semantics.calls import CALLS
@@ -166,10 +166,21 @@ def kinds_in_jax(call: Call) -> list[Kind] | None:
     return [_kind(one.dtype.name, one.weak_type) for one in found]
 
 
-def faults(call: Call) -> list[str]:
+WIDE = (FLOAT, Kind("float64"), Kind("int32"), Kind("int64"), Kind("bool"))
+WIDE_PAIRS = [(kind, kind) for kind in WIDE] + [(Kind("float32"), Kind("float64"))]
+#: Functions that make of 32-bit integers, or of booleans, a dtype of another width than most: there the linter makes
+#: nothing of the dtype that the lowering gives.
+OF_ANOTHER_WIDTH = frozenset(
+    """jax.numpy.angle jax.numpy.cov jax.numpy.gradient jax.numpy.linalg.vector_norm jax.numpy.nanstd jax.numpy.nanvar
+    jax.numpy.polyint jax.numpy.power jax.numpy.rint jax.scipy.special.multigammaln jax.scipy.stats.multinomial.logpmf
+    jax.scipy.stats.multinomial.pmf""".split()
+)
+
+
+def faults(call: Call, pairs: Sequence[tuple[Kind, Kind]] = PAIRS) -> list[str]:
     """For which dtypes what is said of a call is wrong."""
     wrong = []
-    for (first, others), scalars in product(PAIRS, (False, True)):
+    for (first, others), scalars in product(pairs, (False, True)):
         changed = with_kinds(call, first, others, scalars)
         here = kinds_here(changed)
         if here is None:
@@ -189,6 +200,20 @@ def test_dtypes_are_those_of_jax(group: list[str]) -> None:
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.parametrize(
+    "group", GROUPS, ids=[f"{one[0]}-to-{one[-1]}" for one in GROUPS]
+)
+def test_dtypes_are_those_of_jax_with_64_bits(group: list[str]) -> None:
+    calls = [call for call in CALLS if call.name in group]
+    of_floats = [pair for pair in WIDE_PAIRS if pair[1].dtype.startswith("float")]
+    wrong = []
+    with x64(True), jax.enable_x64(True):
+        for call in calls:
+            pairs = of_floats if call.name in OF_ANOTHER_WIDTH else WIDE_PAIRS
+            wrong += faults(call, pairs)
+    assert not wrong, "\n".join(wrong)
+
+
 def test_most_calls_are_covered() -> None:
     """What no lowering covers is not compared."""
     calls = [call for call in CALLS if call.name in NAMES]
@@ -204,3 +229,14 @@ def test_another_dtype_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     }
     monkeypatch.setattr("tests.semantics.call.LOWERINGS", lowerings)
     assert faults(Call("jax.numpy.square", (np.ones((2, 3)),)))
+
+
+def test_products_of_any_two_dtypes() -> None:
+    """``lax`` promotes by a rule of its own."""
+    names = "bool uint8 int4 int32 uint32 float16 bfloat16 float32 complex64".split()
+    for first, second in product(names, names):
+        own = [Array((2, 2), name) for name in (first, second)]
+        found = LOWERINGS["jax.lax.dot"](*own)
+        given = [jax.ShapeDtypeStruct((2, 2), name) for name in (first, second)]
+        truth = jax.eval_shape(jax.lax.dot, *given)
+        assert (found.dtype, found.weak) == (truth.dtype.name, truth.weak_type)

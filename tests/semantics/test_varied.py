@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import warnings
 from random import Random
@@ -18,8 +17,7 @@ from shardlint.ops import lowered
 from shardlint.ops.registry import MODELS, OpError
 from shardlint.values import ArrayValue, Unknown, Value
 from shardtypes.lang import Size
-from shardtypes.semantics.lowerings import LOWERINGS
-from tests.semantics.call import Call, resolved, types_in_jax
+from tests.semantics.call import Call, types_in_jax
 from tests.semantics.calls import CALLS
 from tests.semantics.test_symbolic import asked, parts, symbolic
 
@@ -125,42 +123,6 @@ def test_varied_calls(group: list[str]) -> None:
                 shapes = [getattr(arg, "shape", arg) for arg in args]
                 wrong.append(f"{call}{shapes} {kwargs}: {why}")
     assert not wrong, "\n".join(wrong)
-
-
-OTHER_NAMES = {
-    "jax.lax.betainc": "takes what it is given by position, as all of its family",
-    "jax.scipy.stats.gumbel_l.ppf": "one function makes all quantiles",
-    "jax.scipy.stats.gumbel_r.ppf": "one function makes all quantiles",
-    "jax.scipy.stats.logistic.isf": "one function makes all quantiles",
-    "jax.scipy.stats.logistic.ppf": "one function makes all quantiles",
-}
-"""Functions that cannot be called by the names of all their parameters."""
-
-
-def named(function: object) -> set[str]:
-    """The parameters that can be given by name; ``**`` for any."""
-    parameters = inspect.signature(function).parameters.values()  # type: ignore[arg-type]
-    found = {one.name for one in parameters if one.kind in _BY_NAME}
-    if any(one.kind is one.VAR_KEYWORD for one in parameters):
-        found.add("**")
-    return found
-
-
-_BY_NAME = (
-    inspect.Parameter.POSITIONAL_OR_KEYWORD,
-    inspect.Parameter.KEYWORD_ONLY,
-)
-
-
-def test_parameters_have_the_names_that_users_give() -> None:
-    others = set()
-    for name in NAMES:
-        if name.startswith("jax.Array."):
-            continue
-        own = named(LOWERINGS[name])
-        if "**" not in own and not named(resolved(name)) <= own:
-            others.add(name)
-    assert others == set(OTHER_NAMES)
 
 
 def test_a_false_alarm_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,6 +26,8 @@ SUM = part("sum")
 OPTIONS: dict[str, tuple[Any, ...]] = {"jax.lax.integer_pow": (2,)}
 #: They are lowered to a selection by a comparison, of which no maximum is declared.
 CHOSEN = {"jax.numpy.fmax", "jax.numpy.fmin"}
+#: Functions whose operands are complex: of others they are not what the table says.
+OF_COMPLEX = {"jax.lax.conj", "jax.lax.imag", "jax.lax.real", "jax.numpy.imag"}
 #: Operands that may be left out.
 BOUNDS = {"jax.numpy.clip": 2}
 
@@ -46,8 +48,9 @@ def operand_count(name: str) -> int:
 
 def of_zeros(name: str, count: int) -> Any:
     """The numbers that it gives for zeros: of floats, else of booleans."""
+    kinds = (np.complex64,) if name in OF_COMPLEX else (np.float32, np.bool_)
     with evaluation(), np.errstate(all="ignore"):
-        for dtype in (np.float32, np.bool_):
+        for dtype in kinds:
             try:
                 zeros = [asarray(np.zeros(4, dtype))] * count
                 return call(name, *zeros).numbers()
@@ -57,8 +60,9 @@ def of_zeros(name: str, count: int) -> Any:
 
 
 def related(name: str, relations: Sequence[Relation]) -> Relation:
+    dtype = "complex64" if name in OF_COMPLEX else "float32"
     operands = [
-        Array((4,), "float32", relations=Relations.of({AXIS: one})) for one in relations
+        Array((4,), dtype, relations=Relations.of({AXIS: one})) for one in relations
     ]
     result = call(name, *operands)
     assert result.relations is not None

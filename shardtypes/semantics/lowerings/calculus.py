@@ -9,11 +9,14 @@ from shardtypes.lang import dtypes
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.lowerings.convert import (
     ArrayLike,
+    DType,
     asarray,
     axes_of,
     axis_of,
     cast,
     inexact,
+    like,
+    of_shape,
     promoted,
     sizes_of,
     strong,
@@ -43,12 +46,14 @@ from shardtypes.semantics.lowerings.shapes import (
     expand_dims,
     moveaxis,
     ravel,
+    require_broadcast,
     reshape,
     slice_in_dim,
 )
+from shardtypes.semantics.primitive import require_equal
 from shardtypes.semantics.primitives import elementwise as e
 from shardtypes.semantics.registry import Refused, Unsupported, lowering
-from shardtypes.semantics.sizes import greatest, known
+from shardtypes.semantics.sizes import greatest, is_number, known
 
 _JNP = "jax.numpy"
 
@@ -100,10 +105,14 @@ def ediff1d(
     ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike | None = None
 ) -> Array:
     array = ravel(ary)
-    items = [to_begin, diff(array), to_end]
-    return concatenate(
-        [cast(ravel(item), array.dtype or "") for item in items if item is not None]
-    )
+    if array.dtype == "bool":
+        raise Refused("booleans have no differences", "dtypes")
+    items = [diff(array)]
+    if to_begin is not None:
+        items.insert(0, cast(ravel(to_begin), array.dtype))
+    if to_end is not None:
+        items.append(cast(ravel(to_end), array.dtype))
+    return weak_as(concatenate(items), *items)
 
 
 @lowering(f"{_JNP}.gradient")
@@ -112,13 +121,15 @@ def gradient(
 ) -> Any:
     if edge_order is not None:
         raise Unsupported("a gradient with edge_order")
-    array = asarray(f)
+    array, *given = inexact(asarray(f), *map(asarray, varargs))
     axes = axes_of(axis, array.rank)
     if len(varargs) not in (0, 1, len(axes)):
         raise TypeError("Invalid number of spacing arguments")
-    spacings = [asarray(one) for one in varargs] * (
-        len(axes) if len(varargs) == 1 else 1
-    ) or [asarray(1.0)] * len(axes)
+    spacings = given
+    if not given:
+        spacings = [asarray(1.0)] * len(axes)
+    elif len(given) == 1:
+        spacings = given * len(axes)
     found = [
         _slope(array, spacing, at) for spacing, at in zip(spacings, axes, strict=True)
     ]
@@ -137,7 +148,8 @@ def _slope(array: Array, spacing: Array, axis: int) -> Array:
     steps = diff(places)
     if spacing.rank:
         return moveaxis(_uneven(steps, diff(spacing)), -1, axis)
-    middle = divide(e.add(steps[..., 1:], steps[..., :-1]), 2 * spacing)
+    both = e.add(steps[..., 1:], steps[..., :-1])
+    middle = divide(both, 2 * spacing)
     ends = divide(steps, spacing)
     first = ends[..., :1]
     last = ends[..., -1:]
@@ -150,7 +162,9 @@ def _uneven(steps: Array, widths: Array) -> Array:
     left = widths[:-1]
     right = widths[1:]
     total = left + right
-    middle = divide(slopes[..., :-1] * right + slopes[..., 1:] * left, total)
+    before = slopes[..., :-1]
+    behind = slopes[..., 1:]
+    middle = divide(before * right + behind * left, total)
     return concatenate([slopes[..., :1], middle, slopes[..., -1:]], -1)
 
 
@@ -202,7 +216,7 @@ def _with_initial(cumulated: Array, axis: int, value: int, wanted: bool) -> Arra
     if not wanted:
         return cumulated
     shape = [1 if k == axis else size for k, size in enumerate(sizes_of(cumulated))]
-    return concatenate([zeros(shape, cumulated.dtype) + value, cumulated], axis)
+    return concatenate([zeros(shape, DType(cumulated.dtype)) + value, cumulated], axis)
 
 
 @lowering(f"{_JNP}.cumulative_sum")
@@ -267,7 +281,17 @@ def interp(
     right: Any = None,
     period: ArrayLike | None = None,
 ) -> Array:
-    places, known, heights = inexact(asarray(x), asarray(xp), asarray(fp))
+    places, known = inexact(asarray(x), asarray(xp))
+    (heights,) = inexact(asarray(fp))
+    if known.rank != 1 or heights.rank != 1:
+        raise Refused("xp and fp are vectors", "ranks")
+    require_equal(known.dims[0], heights.dims[0], "lengths of xp and fp differ")
+    if known.dims[0] == 0:
+        raise Refused("no points to interpolate between", "sizes")
+    if places.dtype == "bfloat16":
+        raise Refused("x and xp in bfloat16 are not taken", "dtypes")
+    if dtypes.is_kind(places.dtype, "complex") is True:
+        raise Refused(f"x and xp are real, got {places.dtype}", "dtypes")
     if period is not None:
         return _periodic(places, known, heights, period)
     after = _clipped(searchsorted(known, places, "right"), 1, sizes_of(known)[0] - 1)
@@ -350,12 +374,20 @@ def linalg_cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
 @lowering(f"{_JNP}.polyval")
 def polyval(p: ArrayLike, x: ArrayLike, *, unroll: int = 16) -> Array:
     coefficients, places = map(strong, promoted(asarray(p), asarray(x)))
-    count = known(sizes_of(coefficients)[0])
-    if not count:
-        return multiply(places, 0)
+    if coefficients.rank == 0:
+        raise Refused("needs coefficients along a dimension", "ranks")
+    count = sizes_of(coefficients)[0]
     shape = common_shape([coefficients.dims[1:], places.dims])
+    require_broadcast(coefficients.dims[1:], shape)
+    require_broadcast(places.dims, shape)
+    if not is_number(count):
+        return of_shape(places, shape)
+    if not count:
+        if coefficients.rank > 1:
+            raise Unsupported("no coefficients: NumPy's result has another shape")
+        return strong(broadcast_to(like(0, places), shape))
     found = broadcast_to(coefficients[0], shape)
-    for k in range(1, count):
+    for k in range(1, known(count)):
         found = found * places + coefficients[k]
     return found
 
@@ -392,7 +424,8 @@ def polyder(p: ArrayLike, m: int = 1) -> Array:
     array = strong(array)
     for _ in range(int(m)):
         count = known(sizes_of(array)[0])
-        array = array[:-1] * asarray([float(count - 1 - k) for k in range(count - 1)])
+        factors = [float(count - 1 - k) for k in range(count - 1)]
+        array = array[:-1] * asarray(factors)
     return array
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import string
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from shardtypes.lang import dtypes
 from shardtypes.semantics.array import Array, Varying
 from shardtypes.semantics.lowerings.convert import (
     ArrayLike,
+    AxisOutOfRange,
     asarray,
     axis_of,
     cast,
@@ -20,12 +22,14 @@ from shardtypes.semantics.lowerings.convert import (
     strong,
     weak_as,
 )
+from shardtypes.semantics.lowerings.operators import conjugate, multiply
 from shardtypes.semantics.lowerings.reductions import accumulated
 from shardtypes.semantics.lowerings.shapes import moveaxis, ravel
+from shardtypes.semantics.primitive import evaluating, require_equal
 from shardtypes.semantics.primitives import elementwise as e
 from shardtypes.semantics.primitives.collectives import pvary
 from shardtypes.semantics.primitives.contractions import dot_general
-from shardtypes.semantics.primitives.reductions import reduce_sum
+from shardtypes.semantics.primitives.reductions import reduce_or, reduce_sum
 from shardtypes.semantics.primitives.structure import squeeze, transpose
 from shardtypes.semantics.registry import Refused, Unsupported, lowering
 from shardtypes.semantics.sizes import greatest, is_number, least
@@ -56,8 +60,8 @@ def added_up_in(dtype: Any, arrays: Sequence[Array]) -> list[Array]:
     return [cast(one, wide) if _holds_more(wide, one.dtype) else one for one in arrays]
 
 
-def _holds_more(wide: str, dtype: str | None) -> bool:
-    if dtype is None:
+def _holds_more(wide: str | None, dtype: str | None) -> bool:
+    if wide is None or dtype is None:
         return False
     found = dtypes.promote(wide, False, dtype, False)
     return found is not None and found[0] == wide
@@ -71,6 +75,7 @@ def parsed(subscripts: str, ranks: Sequence[int]) -> tuple[list[str], str]:
     text = subscripts.replace(" ", "")
     left, arrow, right = text.partition("->")
     inputs = left.split(",")
+    check_terms(subscripts, [one.replace("...", ".") for one in inputs], ranks)
     spare = [letter for letter in string.ascii_letters if letter not in text]
     extra = [
         rank - len(one.replace("...", "")) if "..." in one else 0
@@ -89,10 +94,36 @@ def parsed(subscripts: str, ranks: Sequence[int]) -> tuple[list[str], str]:
             if letters.count(letter) == 1 and letter not in dots
         )
         return written, dots + "".join(once)
+    check_equation(subscripts, inputs, right.replace("...", ""))
     return written, right.replace("...", dots)
 
 
-@lowering(f"{_JNP}.einsum")
+def check_equation(
+    text: str, inputs: Sequence[str | list[str]], output: str | list[str]
+) -> None:
+    """Raises Refused for names of the output that are in no input, or twice in it."""
+    for name in output:
+        if not any(name in term for term in inputs):
+            raise Refused(f"'{name}' of the output is in no input of '{text}'")
+        if output.count(name) > 1:
+            raise Refused(f"'{name}' is twice in the output of '{text}'")
+
+
+def check_terms(
+    text: str, inputs: Sequence[str | list[str]], ranks: Sequence[int]
+) -> None:
+    """Raises Refused where the terms are not those of operands of these ranks; an ellipsis is a point in them."""
+    if len(inputs) != len(ranks):
+        count = f"{len(inputs)} operands, but {len(ranks)} are given"
+        raise Refused(f"'{text}' has {count}")
+    for i, (term, rank) in enumerate(zip(inputs, ranks, strict=True)):
+        is_open = "." in term
+        extra = rank - len(term) + is_open
+        if extra < 0 or (extra and not is_open):
+            raise Refused(f"the term of operand {i} in '{text}' does not fit it")
+
+
+@lowering(f"{_JNP}.einsum", unread="out_sharding")
 def einsum(
     subscripts: Any,
     /,
@@ -101,14 +132,18 @@ def einsum(
     optimize: Any = None,
     precision: Any = None,
     preferred_element_type: Any = None,
-    **options: Any,
 ) -> Array:
     if not isinstance(subscripts, str):
         raise Unsupported("an einsum in the form of lists")
-    arrays = _of_one_dtype(*[asarray(x) for x in operands])
-    arrays = added_up_in(preferred_element_type, arrays)
+    given = [asarray(x) for x in operands]
+    arrays = added_up_in(preferred_element_type, _of_one_dtype(*given))
     inputs, output = parsed(subscripts, [array.rank for array in arrays])
-    return asarray(contracted(arrays, inputs, output), preferred_element_type)
+    found = asarray(contracted(arrays, inputs, output), preferred_element_type)
+    kinds = {dtypes.KIND_OF.get(one.dtype or "") for one in given}
+    if len(given) > 2 and len(kinds) > 1 and not evaluating():
+        # in which dtype JAX adds up two of them depends on its order, and it may refuse that one
+        return replace(found, dtype=None)
+    return found
 
 
 def contracted(arrays: Sequence[Array], inputs: Sequence[str], output: str) -> Array:
@@ -122,12 +157,19 @@ def contracted(arrays: Sequence[Array], inputs: Sequence[str], output: str) -> A
         terms = [_pair(a, first, b, second, kept), *rest]
     ((array, letters),) = terms
     gone = tuple(k for k, letter in enumerate(letters) if letter not in output)
-    array = reduce_sum(array, axes=gone) if gone else array
+    array = _added(array, gone) if gone else array
     letters = "".join(letter for letter in letters if letter in output)
     order = tuple(letters.index(letter) for letter in output)
     if order == tuple(range(len(order))):
         return array
     return transpose(array, permutation=order)
+
+
+def _added(array: Array, axes: tuple[int, ...]) -> Array:
+    """Sums along axes, in products of matrices: of booleans whether any is true."""
+    if array.dtype == "bool":
+        return reduce_or(array, axes=axes)
+    return reduce_sum(array, axes=axes)
 
 
 def _diagonal(array: Array, letters: str) -> tuple[Array, str]:
@@ -141,7 +183,7 @@ def _diagonal(array: Array, letters: str) -> tuple[Array, str]:
             rows = iota(shape=array.dims, dimension=first, dtype="int32")
             columns = iota(shape=array.dims, dimension=second, dtype="int32")
             mask = e.convert_element_type(e.eq(rows, columns), new_dtype=array.dtype)
-            array = reduce_sum(e.mul(array, mask), axes=(second,))
+            array = _added(multiply(array, mask), (second,))
             return _diagonal(array, letters[:second] + letters[second + 1 :])
     return array, letters
 
@@ -197,16 +239,25 @@ def _stretched(
 # --- matmul and its relatives ---------------------------------------------------------------------------------------
 
 
-@lowering(f"{_JNP}.matmul", f"{_JNP}.linalg.matmul")
+def _operands(a: ArrayLike, b: ArrayLike, dtype: Any) -> list[Array]:
+    """Two operands in the dtype in which their products are added up."""
+    arrays = _of_one_dtype(asarray(a), asarray(b))
+    return added_up_in(dtype, arrays)
+
+
+@lowering(f"{_JNP}.matmul", f"{_JNP}.linalg.matmul", unread="out_sharding")
 def matmul(
     a: ArrayLike,
     b: ArrayLike,
     *,
     precision: Any = None,
     preferred_element_type: Any = None,
-    **options: Any,
 ) -> Array:
-    x, y = added_up_in(preferred_element_type, _of_one_dtype(asarray(a), asarray(b)))
+    x, y = _operands(a, b, preferred_element_type)
+    for i, operand in enumerate((x, y)):
+        if operand.rank == 0:
+            raise Refused(f"operand {i} is a scalar; multiply with *")
+    require_equal(x.dims[-1], y.dims[max(y.rank - 2, 0)])
     batch = string.ascii_uppercase[: max(x.rank, y.rank, 2) - 2]
     rows = "i" if x.rank > 1 else ""
     columns = "j" if y.rank > 1 else ""
@@ -216,18 +267,17 @@ def matmul(
     return asarray(product, preferred_element_type)
 
 
-@lowering(f"{_JNP}.dot")
+@lowering(f"{_JNP}.dot", unread="out_sharding")
 def dot(
     a: ArrayLike,
     b: ArrayLike,
     *,
     precision: Any = None,
     preferred_element_type: Any = None,
-    **options: Any,
 ) -> Array:
-    x, y = added_up_in(preferred_element_type, _of_one_dtype(asarray(a), asarray(b)))
+    x, y = _operands(a, b, preferred_element_type)
     if not x.rank or not y.rank:
-        return asarray(e.mul(x, y), preferred_element_type)
+        return asarray(multiply(x, y), preferred_element_type)
     if y.rank > 1:
         summed = y.rank - 2
     else:
@@ -236,60 +286,79 @@ def dot(
     return asarray(found, preferred_element_type)
 
 
-def _of_lax(lhs: ArrayLike, rhs: ArrayLike) -> tuple[Array, Array]:
-    """The operands; of two dtypes, ``lax`` does not look which one gives way."""
-    x, y = asarray(lhs), asarray(rhs)
-    if x.dtype == y.dtype:
-        return x, y
-    return strong(x), strong(y)
-
-
-@lowering(f"{_LAX}.dot")
+@lowering(f"{_LAX}.dot", unread="out_sharding")
 def lax_dot(
     lhs: ArrayLike,
     rhs: ArrayLike,
+    *,
+    dimension_numbers: Any = None,
     precision: Any = None,
     preferred_element_type: Any = None,
-    **options: Any,
 ) -> Array:
-    x, y = _of_lax(lhs, rhs)
-    product = dot(x, y, preferred_element_type=preferred_element_type)
-    return weak_as(product, x) if x.weak and y.weak else product
+    x = asarray(lhs)
+    y = asarray(rhs)
+    numbers = dimension_numbers
+    if numbers is not None:
+        return lax_dot_general(
+            x, y, numbers, preferred_element_type=preferred_element_type
+        )
+    if x.rank not in (1, 2) or y.rank not in (1, 2):
+        raise Refused("needs vectors or matrices", "ranks")
+    numbers = (((x.rank - 1,), (0,)), ((), ()))
+    return lax_dot_general(x, y, numbers, preferred_element_type=preferred_element_type)
 
 
-@lowering(f"{_LAX}.dot_general")
+@lowering(f"{_LAX}.dot_general", unread="out_sharding")
 def lax_dot_general(
     lhs: ArrayLike,
     rhs: ArrayLike,
     dimension_numbers: Any,
     precision: Any = None,
     preferred_element_type: Any = None,
-    **options: Any,
 ) -> Array:
     numbers = tuple(
         tuple(tuple(int(k) for k in side) for side in pair)
         for pair in dimension_numbers
     )
-    arrays = _of_one_dtype(*_of_lax(lhs, rhs))
-    x, y = added_up_in(preferred_element_type, arrays)
+    left = asarray(lhs)
+    right = asarray(rhs)
+    _check_numbers(numbers, left.rank, right.rank)
+    x, y = added_up_in(preferred_element_type, [left, right])
     product = dot_general(x, y, dimension_numbers=numbers)
     found = asarray(product, preferred_element_type)
-    is_weak = all(one.weak for one in arrays)
-    return weak_as(found, arrays[0]) if is_weak else found
+    if left.weak and right.weak:
+        return weak_as(found, left)
+    return found
+
+
+def _check_numbers(numbers: Any, *ranks: int) -> None:
+    """Raises for dimensions that the operands have not, or where those of one pair with nothing."""
+    for pair in numbers:
+        if len(pair[0]) != len(pair[1]):
+            text = f"dimensions {pair[0]} and {pair[1]} are not of one number"
+            raise Refused(text)
+        for axes, rank in zip(pair, ranks, strict=True):
+            for axis in axes:
+                if not 0 <= axis < rank:
+                    raise AxisOutOfRange(axis, rank)
 
 
 @lowering(f"{_LAX}.batch_matmul")
 def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: Any = None) -> Array:
-    return matmul(*_of_lax(lhs, rhs))
+    x = asarray(lhs)
+    y = asarray(rhs)
+    if x.rank < 2 or x.rank != y.rank:
+        raise Refused("needs ranks that are equal, and at least 2")
+    batch = tuple(range(x.rank - 2))
+    numbers = (((x.rank - 1,), (y.rank - 2,)), (batch, batch))
+    return lax_dot_general(x, y, numbers)
 
 
-@lowering(f"{_JNP}.inner")
-def inner(
-    a: ArrayLike, b: ArrayLike, *, preferred_element_type: Any = None, **options: Any
-) -> Array:
-    x, y = added_up_in(preferred_element_type, _of_one_dtype(asarray(a), asarray(b)))
+@lowering(f"{_JNP}.inner", unread="precision")
+def inner(a: ArrayLike, b: ArrayLike, *, preferred_element_type: Any = None) -> Array:
+    x, y = _operands(a, b, preferred_element_type)
     if not x.rank or not y.rank:
-        return asarray(e.mul(x, y), preferred_element_type)
+        return asarray(multiply(x, y), preferred_element_type)
     numbers = (((x.rank - 1,), (y.rank - 1,)), ((), ()))
     product = dot_general(x, y, dimension_numbers=numbers)
     return asarray(product, preferred_element_type)
@@ -308,16 +377,14 @@ def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Array:
     return dot_general(x, y, dimension_numbers=(((), ()), ((), ())))
 
 
-@lowering(f"{_JNP}.vdot")
-def vdot(
-    a: ArrayLike, b: ArrayLike, *, preferred_element_type: Any = None, **options: Any
-) -> Array:
-    x, y = added_up_in(preferred_element_type, _of_one_dtype(ravel(a), ravel(b)))
-    product = dot_general(e.conj(x), y, dimension_numbers=(((0,), (0,)), ((), ())))
+@lowering(f"{_JNP}.vdot", unread="precision")
+def vdot(a: ArrayLike, b: ArrayLike, *, preferred_element_type: Any = None) -> Array:
+    x, y = _operands(ravel(a), ravel(b), preferred_element_type)
+    product = dot_general(conjugate(x), y, dimension_numbers=(((0,), (0,)), ((), ())))
     return asarray(product, preferred_element_type)
 
 
-@lowering(f"{_JNP}.vecdot", f"{_JNP}.linalg.vecdot")
+@lowering(f"{_JNP}.vecdot", f"{_JNP}.linalg.vecdot", unread="precision")
 def vecdot(
     x1: ArrayLike,
     x2: ArrayLike,
@@ -325,25 +392,26 @@ def vecdot(
     *,
     axis: int = -1,
     preferred_element_type: Any = None,
-    **options: Any,
 ) -> Array:
     arrays = _of_one_dtype(moveaxis(x1, axis, -1), moveaxis(x2, axis, -1))
     x, y = added_up_in(preferred_element_type, arrays)
-    product = e.mul(e.conj(x), y)
-    found = reduce_sum(product, axes=(product.rank - 1,))
+    require_equal(x.dims[-1], y.dims[-1])
+    product = multiply(conjugate(x), y)
+    found = _added(product, (product.rank - 1,))
     return asarray(found, preferred_element_type)
 
 
-@lowering(f"{_JNP}.tensordot", f"{_JNP}.linalg.tensordot")
+@lowering(
+    f"{_JNP}.tensordot", f"{_JNP}.linalg.tensordot", unread="precision out_sharding"
+)
 def tensordot(
     a: ArrayLike,
     b: ArrayLike,
     axes: Any = 2,
     *,
     preferred_element_type: Any = None,
-    **options: Any,
 ) -> Array:
-    x, y = added_up_in(preferred_element_type, _of_one_dtype(asarray(a), asarray(b)))
+    x, y = _operands(a, b, preferred_element_type)
     if isinstance(axes, int):
         left = tuple(range(x.rank - axes, x.rank))
         right = tuple(range(axes))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from shardtypes.semantics.array import Array
+from shardtypes.semantics.array import Array, Dim
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.lowerings.contractions import added_up_in, einsum
 from shardtypes.semantics.lowerings.convert import (
@@ -22,6 +22,7 @@ from shardtypes.semantics.lowerings.convert import (
     in_dtype_of,
     inexact,
     like,
+    not_read,
     number_of,
     of_shape,
     promoted,
@@ -29,17 +30,20 @@ from shardtypes.semantics.lowerings.convert import (
     weak_as,
 )
 from shardtypes.semantics.lowerings.indexing import indexed
+from shardtypes.semantics.lowerings.operators import conjugate
 from shardtypes.semantics.lowerings.shapes import (
     expand_dims,
     flip,
     ravel,
     reshape,
     slice_in_dim,
+    swapaxes,
     transpose,
 )
-from shardtypes.semantics.primitives import elementwise as e
+from shardtypes.semantics.lowerings.unpromoted import of_one_dtype
+from shardtypes.semantics.primitive import require_equal
 from shardtypes.semantics.primitives import structure as s
-from shardtypes.semantics.registry import LOWERINGS, Unsupported, lowering
+from shardtypes.semantics.registry import LOWERINGS, Refused, Unsupported, lowering
 from shardtypes.semantics.sizes import greatest, is_less, is_number, least, rounded_up
 
 _JNP, _LAX, _SIGNAL = "jax.numpy", "jax.lax", "jax.scipy.signal"
@@ -70,6 +74,10 @@ def _dimension_numbers(given: Any, rank: int) -> ConvDimensionNumbers:
             tuple(given.lhs_spec), tuple(given.rhs_spec), tuple(given.out_spec)
         )
     lhs, rhs, out = given
+    for text in (lhs, rhs, out):
+        if len(text) != rank:
+            what = f"'{text}' names {len(text)} dimensions, but the arrays have {rank}"
+            raise Refused(what, "ranks")
     places = [letter for letter in rhs if letter not in "OI"]
 
     def spec(text: str, first: str) -> tuple[int, ...]:
@@ -83,7 +91,12 @@ def _paddings(
 ) -> list[tuple[int, int]]:
     """What is added before and behind each place's dimension."""
     if not isinstance(padding, str):
-        return [(number_of(low), number_of(high)) for low, high in padding]
+        pairs = [(number_of(low), number_of(high)) for low, high in padding]
+        if len(pairs) != len(sizes):
+            many = _counted(len(pairs), "pair")
+            few = _counted(len(sizes), "dimension")
+            raise Refused(f"{many} of padding for {few}", "ranks")
+        return pairs
     if padding.upper() == "VALID":
         return [(0, 0)] * len(sizes)
     if padding.upper() not in ("SAME", "SAME_LOWER"):
@@ -127,7 +140,7 @@ def per_dimension(given: Any, count: int) -> tuple[int, ...]:
     return (int(given),) * count
 
 
-@lowering(f"{_LAX}.conv_general_dilated")
+@lowering(f"{_LAX}.conv_general_dilated", unread="out_sharding")
 def conv_general_dilated(
     lhs: ArrayLike,
     rhs: ArrayLike,
@@ -140,11 +153,13 @@ def conv_general_dilated(
     batch_group_count: int = 1,
     precision: Any = None,
     preferred_element_type: Any = None,
-    **options: Any,
 ) -> Array:
-    left, right = added_up_in(
-        preferred_element_type, promoted(asarray(lhs), asarray(rhs))
-    )
+    left, right = of_one_dtype(lhs=lhs, rhs=rhs)
+    left, right = added_up_in(preferred_element_type, promoted(left, right))
+    if left.rank != right.rank:
+        raise Refused("input and kernel differ in rank", "operands")
+    if left.rank < 2:
+        raise Refused("needs 2 dimensions at least", "ranks")
     numbers = _dimension_numbers(dimension_numbers, left.rank)
     x = transpose(left, numbers.lhs_spec)
     kernel = transpose(right, numbers.rhs_spec)
@@ -153,16 +168,56 @@ def conv_general_dilated(
         per_dimension(one, count)
         for one in (window_strides, lhs_dilation, rhs_dilation)
     )
+    _require_strides(strides, count)
+    if isinstance(padding, str) and any(one != 1 for one in spread):
+        raise Refused("padding is given in numbers beside lhs_dilation", "operands")
+    if any(one < 1 for one in (*spread, *dilation)):
+        raise Refused("dilations are positive", "sizes")
+    groups = int(feature_group_count)
+    batches = int(batch_group_count)
+    _require_groups(x, kernel, groups, batches)
     x = _padded_places(x, kernel, padding, strides, spread, dilation)
     for k in range(count):
         x = _windows(x, 2 + 2 * k, sizes_of(kernel)[2 + k], strides[k], dilation[k])
-    found = _product(x, kernel, int(feature_group_count), int(batch_group_count))
+    found = _product(x, kernel, groups, batches)
     found = transpose(
         found, tuple(sorted(range(left.rank), key=lambda k: numbers.out_spec[k]))
     )
     if preferred_element_type is None:
         return weak_as(found, left)
     return asarray(found, preferred_element_type)
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def _require_strides(strides: Sequence[int], count: int) -> None:
+    if len(strides) != count:
+        many = f"{len(strides)} window_strides"
+        raise Refused(f"{many} for {_counted(count, 'dimension')}", "ranks")
+
+
+def _require_groups(x: Array, kernel: Array, groups: int, batches: int) -> None:
+    """The input has as many features as the kernel takes, times the groups, which share the kernel's outputs."""
+    if groups < 1 or batches < 1:
+        raise Refused("the numbers of groups are positive", "operands")
+    if groups > 1 and batches > 1:
+        raise Refused("groups are of features or of the batch", "operands")
+    features = x.dims[1]
+    outputs, taken = kernel.dims[:2]
+    if features is not None and taken is not None:
+        times = f" in each of {groups} groups" if groups != 1 else ""
+        why = f"the input has {features} features, but the kernel takes {taken}{times}"
+        require_equal(features, taken * groups, why)
+    _require_divisible(outputs, groups, "output features")
+    _require_divisible(outputs, batches, "output features")
+    _require_divisible(x.dims[0], batches, "examples")
+
+
+def _require_divisible(size: Dim, groups: int, what: str) -> None:
+    if isinstance(size, int) and size % groups:
+        raise Refused(f"{size} {what} are not divisible by {groups} groups", "sizes")
 
 
 def _padded_places(
@@ -193,8 +248,11 @@ def _product(x: Array, kernel: Array, groups: int, batches: int) -> Array:
     batch = sizes_of(x)[0]
     examples = batch // batches
     outputs_of_group = outputs // (groups * batches)
-    x = reshape(x, (batches, examples, groups, inputs, *x.dims[2:]))
-    kernel = reshape(kernel, (batches, groups, outputs_of_group, *kernel.dims[1:]))
+    # that groups of so many inputs make up the channels is for the program to know
+    parts = (batches, examples, groups, inputs, *x.dims[2:])
+    x = s.reshape(x, new_sizes=parts)
+    parts = (batches, groups, outputs_of_group, *kernel.dims[1:])
+    kernel = s.reshape(kernel, new_sizes=parts)
     count = kernel.rank - 4
     places = string.ascii_lowercase[:count]
     inside = string.ascii_uppercase[:count]
@@ -210,9 +268,15 @@ def conv(
     window_strides: Any,
     padding: Any,
     precision: Any = None,
-    **options: Any,
+    preferred_element_type: Any = None,
 ) -> Array:
-    return conv_general_dilated(lhs, rhs, window_strides, padding, **options)
+    return conv_general_dilated(
+        lhs,
+        rhs,
+        window_strides,
+        padding,
+        preferred_element_type=preferred_element_type,
+    )
 
 
 @lowering(f"{_LAX}.conv_with_general_padding")
@@ -224,10 +288,16 @@ def conv_with_general_padding(
     lhs_dilation: Any,
     rhs_dilation: Any,
     precision: Any = None,
-    **options: Any,
+    preferred_element_type: Any = None,
 ) -> Array:
     return conv_general_dilated(
-        lhs, rhs, window_strides, padding, lhs_dilation, rhs_dilation, **options
+        lhs,
+        rhs,
+        window_strides,
+        padding,
+        lhs_dilation,
+        rhs_dilation,
+        preferred_element_type=preferred_element_type,
     )
 
 
@@ -240,14 +310,21 @@ def conv_transpose(
     rhs_dilation: Any = None,
     dimension_numbers: Any = None,
     transpose_kernel: bool = False,
-    **options: Any,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+    use_consistent_padding: bool = False,
 ) -> Array:
     left = asarray(lhs)
     right = asarray(rhs)
-    if transpose_kernel:
-        raise Unsupported("a transposed convolution with its kernel turned round")
+    if left.rank != right.rank:
+        raise Refused("input and kernel differ in rank", "operands")
+    if use_consistent_padding:
+        raise Unsupported("a transposed convolution with padding in other numbers")
     if dimension_numbers is None:
+        if left.rank not in (2, 3, 4, 5):
+            raise Refused("needs dimension_numbers beyond 5 dimensions", "ranks")
         dimension_numbers = {
+            2: ("NC", "IO", "NC"),
             3: ("NHC", "HIO", "NHC"),
             4: ("NHWC", "HWIO", "NHWC"),
             5: ("NHWDC", "HWDIO", "NHWDC"),
@@ -255,7 +332,7 @@ def conv_transpose(
     numbers = _dimension_numbers(dimension_numbers, left.rank)
     steps = per_dimension(strides, left.rank - 2)
     dilation = per_dimension(rhs_dilation, left.rank - 2)
-    if isinstance(padding, str):
+    if padding in ("SAME", "VALID"):
         sizes = [sizes_of(right)[k] for k in numbers.rhs_spec[2:]]
         reach = [
             (size - 1) * step + 1 for size, step in zip(sizes, dilation, strict=True)
@@ -264,8 +341,20 @@ def conv_transpose(
             _transposed_padding(size, step, padding)
             for size, step in zip(reach, steps, strict=True)
         ]
+    if transpose_kernel:
+        outputs, inputs, *places = numbers.rhs_spec
+        right = swapaxes(flip(right, tuple(places)), outputs, inputs)
     ones = (1,) * (left.rank - 2)
-    return conv_general_dilated(left, right, ones, padding, steps, dilation, numbers)
+    return conv_general_dilated(
+        left,
+        right,
+        ones,
+        padding,
+        steps,
+        dilation,
+        numbers,
+        preferred_element_type=preferred_element_type,
+    )
 
 
 def _transposed_padding(window: int, stride: int, padding: str) -> tuple[int, int]:
@@ -328,6 +417,15 @@ def _of_mode(x: Array, kernel: Array, mode: str) -> Array:
     return of_shape(x, (sizes[mode],))
 
 
+def _vectors(a: ArrayLike, v: ArrayLike) -> list[Array]:
+    arrays = inexact(asarray(a), asarray(v))
+    if any(array.rank != 1 for array in arrays):
+        raise Refused("needs vectors", "ranks")
+    if any(array.dims[0] == 0 for array in arrays):
+        raise Refused("a vector is empty", "sizes")
+    return arrays
+
+
 @lowering(f"{_JNP}.convolve")
 def convolve(
     a: ArrayLike,
@@ -335,9 +433,10 @@ def convolve(
     mode: str = "full",
     *,
     precision: Any = None,
-    **options: Any,
+    preferred_element_type: Any = None,
 ) -> Array:
-    x, kernel = inexact(asarray(a), asarray(v))
+    not_read(preferred_element_type=preferred_element_type)
+    x, kernel = _vectors(a, v)
     if not _are_numbers(x, kernel):
         return _of_mode(x, kernel, mode)
     if sizes_of(x)[0] < sizes_of(kernel)[0]:
@@ -353,22 +452,23 @@ def correlate(
     mode: str = "valid",
     *,
     precision: Any = None,
-    **options: Any,
+    preferred_element_type: Any = None,
 ) -> Array:
-    x, kernel = inexact(asarray(a), asarray(v))
+    not_read(preferred_element_type=preferred_element_type)
+    x, kernel = _vectors(a, v)
     if not _are_numbers(x, kernel):
         return _of_mode(x, kernel, mode)
     if sizes_of(x)[0] < sizes_of(kernel)[0]:
-        return flip(e.conj(correlate(kernel, x, mode)))
+        return flip(conjugate(correlate(kernel, x, mode)))
     return _part(
-        _convolved(x, flip(e.conj(kernel))), sizes_of(x), sizes_of(kernel), mode
+        _convolved(x, flip(conjugate(kernel))), sizes_of(x), sizes_of(kernel), mode
     )
 
 
 def _signal(in1: ArrayLike, in2: ArrayLike, mode: str, turned: bool) -> Array:
     x, kernel = inexact(asarray(in1), asarray(in2))
     if turned:
-        kernel = flip(e.conj(kernel))
+        kernel = flip(conjugate(kernel))
     if mode == "valid" and any(
         is_less(m, n) for m, n in zip(sizes_of(x), sizes_of(kernel), strict=True)
     ):
@@ -377,13 +477,12 @@ def _signal(in1: ArrayLike, in2: ArrayLike, mode: str, turned: bool) -> Array:
     return weak_as(found, x)
 
 
-@lowering(f"{_SIGNAL}.convolve")
+@lowering(f"{_SIGNAL}.convolve", unread="precision")
 def signal_convolve(
     in1: ArrayLike,
     in2: ArrayLike,
     mode: str = "full",
     method: str = "auto",
-    **options: Any,
 ) -> Array:
     return _signal(in1, in2, mode, False)
 
@@ -397,13 +496,12 @@ def fftconvolve(
     return beside_constants(_signal(in1, in2, mode, False))
 
 
-@lowering(f"{_SIGNAL}.correlate")
+@lowering(f"{_SIGNAL}.correlate", unread="precision")
 def signal_correlate(
     in1: ArrayLike,
     in2: ArrayLike,
     mode: str = "full",
     method: str = "auto",
-    **options: Any,
 ) -> Array:
     return _signal(in1, in2, mode, True)
 
@@ -413,27 +511,25 @@ def _filled(boundary: str, fillvalue: Any) -> None:
         raise Unsupported(f"a convolution with boundary {boundary}")
 
 
-@lowering(f"{_SIGNAL}.convolve2d")
+@lowering(f"{_SIGNAL}.convolve2d", unread="precision")
 def convolve2d(
     in1: ArrayLike,
     in2: ArrayLike,
     mode: str = "full",
     boundary: str = "fill",
     fillvalue: Any = 0,
-    **options: Any,
 ) -> Array:
     _filled(boundary, fillvalue)
     return _signal(in1, in2, mode, False)
 
 
-@lowering(f"{_SIGNAL}.correlate2d")
+@lowering(f"{_SIGNAL}.correlate2d", unread="precision")
 def correlate2d(
     in1: ArrayLike,
     in2: ArrayLike,
     mode: str = "full",
     boundary: str = "fill",
     fillvalue: Any = 0,
-    **options: Any,
 ) -> Array:
     _filled(boundary, fillvalue)
     if mode != "same":
@@ -470,7 +566,6 @@ def reduce_window(
     padding: Any = "VALID",
     base_dilation: Any = None,
     window_dilation: Any = None,
-    **options: Any,
 ) -> Array:
     """The computation of all places in a window, one slice after the other."""
     if isinstance(operand, (tuple, list)):
@@ -520,10 +615,8 @@ _COMPUTATIONS = {
 }
 
 
-@lowering(f"{_LAX}.reduce")
-def reduce(
-    operands: Any, init_values: Any, computation: Any, dimensions: Any, **options: Any
-) -> Array:
+@lowering(f"{_LAX}.reduce", unread="out_sharding")
+def reduce(operands: Any, init_values: Any, computation: Any, dimensions: Any) -> Array:
     name = getattr(computation, "qualname", None)
     known = next(
         (one for one in _COMPUTATIONS if one == name or LOWERINGS[one] is computation),
@@ -533,6 +626,6 @@ def reduce(
         raise Unsupported("a reduction by a function of its own, or of several arrays")
     array = asarray(operands)
     found: Array = LOWERINGS[_COMPUTATIONS[known]](array, tuple(dimensions))
-    first = cast(asarray(init_values), array.dtype or "float32")
+    first = cast(asarray(init_values), array.dtype)
     combined: Array = LOWERINGS[known](first, found)
     return weak_as(combined, array)

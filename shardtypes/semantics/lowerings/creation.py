@@ -10,14 +10,17 @@ from shardtypes.semantics.lazy import np
 from shardtypes.semantics.local_sizes import whole
 from shardtypes.semantics.lowerings.convert import (
     ArrayLike,
+    AxisOutOfRange,
     asarray,
     cast,
     constant,
     dtype_name,
     inexact,
     int_of,
+    not_read,
     shape_of,
     sizes_of,
+    stored,
     strong,
     weak_as,
 )
@@ -26,74 +29,99 @@ from shardtypes.semantics.lowerings.operators import add, multiply
 from shardtypes.semantics.lowerings.shapes import broadcast_to
 from shardtypes.semantics.primitives import elementwise as e
 from shardtypes.semantics.primitives.structure import expand_dims, iota
-from shardtypes.semantics.registry import Unsupported, lowering
+from shardtypes.semantics.registry import Refused, Unsupported, lowering
 from shardtypes.semantics.simulated import Simulated
 from shardtypes.semantics.special import held
 
 _JNP, _LAX = "jax.numpy", "jax.lax"
 
 
-@lowering(f"{_JNP}.array", f"{_JNP}.asarray")
-def array(object: ArrayLike, dtype: Any = None, **options: Any) -> Array:
-    made = asarray(object, dtype)
+@lowering(f"{_JNP}.array", unread="copy order device out_sharding")
+def array(object: ArrayLike, dtype: Any = None, *, ndmin: int = 0) -> Array:
+    not_read(ndmin=ndmin or None)
+    return as_array(object, dtype)
+
+
+@lowering(f"{_JNP}.asarray", unread="copy order device out_sharding")
+def as_array(a: ArrayLike, dtype: Any = None) -> Array:
+    made = asarray(a, dtype)
+    if isinstance(a, (tuple, list)):
+        return strong(made)
     if made.weak and made.rank:
         return e.copy(made)
     return made
 
 
-@lowering(f"{_JNP}.zeros", f"{_JNP}.empty")
-def zeros(shape: Any, dtype: Any = None, **options: Any) -> Array:
-    return constant(0, shape_of(shape), dtype_name(dtype or "float32"))
+@lowering(f"{_JNP}.zeros", f"{_JNP}.empty", unread="device out_sharding")
+def zeros(shape: Any, dtype: Any = None) -> Array:
+    return constant(0, shape_of(shape), dtype_name(dtype or float))
 
 
-@lowering(f"{_JNP}.ones")
-def ones(shape: Any, dtype: Any = None, **options: Any) -> Array:
-    return constant(1, shape_of(shape), dtype_name(dtype or "float32"))
+@lowering(f"{_JNP}.ones", unread="device out_sharding")
+def ones(shape: Any, dtype: Any = None) -> Array:
+    return constant(1, shape_of(shape), dtype_name(dtype or float))
 
 
-@lowering(f"{_JNP}.full", f"{_LAX}.full")
-def full(shape: Any, fill_value: ArrayLike, dtype: Any = None, **options: Any) -> Array:
+@lowering(f"{_LAX}.full", unread="sharding")
+def lax_full(shape: Any, fill_value: ArrayLike, dtype: Any = None) -> Array:
+    if asarray(fill_value).shape:
+        raise Refused("the value is a scalar")
+    return full(shape, fill_value, dtype)
+
+
+@lowering(f"{_JNP}.full", unread="device out_sharding")
+def full(shape: Any, fill_value: ArrayLike, dtype: Any = None) -> Array:
     value = asarray(fill_value, dtype)
     return broadcast_to(value, shape_of(shape))
 
 
-@lowering(f"{_JNP}.zeros_like", f"{_JNP}.empty_like", f"{_LAX}.zeros_like_array")
-def zeros_like(
-    a: ArrayLike, dtype: Any = None, shape: Any = None, **options: Any
-) -> Array:
+@lowering(f"{_LAX}.zeros_like_array")
+@lowering(f"{_JNP}.zeros_like", unread="device out_sharding")
+def zeros_like(a: ArrayLike, dtype: Any = None, shape: Any = None) -> Array:
     return full_like(a, 0, dtype, shape)
 
 
-@lowering(f"{_JNP}.ones_like")
-def ones_like(
-    a: ArrayLike, dtype: Any = None, shape: Any = None, **options: Any
-) -> Array:
+@lowering(f"{_JNP}.empty_like", unread="device")
+def empty_like(prototype: ArrayLike, dtype: Any = None, shape: Any = None) -> Array:
+    return full_like(prototype, 0, dtype, shape)
+
+
+@lowering(f"{_JNP}.ones_like", unread="device out_sharding")
+def ones_like(a: ArrayLike, dtype: Any = None, shape: Any = None) -> Array:
     return full_like(a, 1, dtype, shape)
 
 
-@lowering(f"{_JNP}.full_like", f"{_LAX}.full_like")
+@lowering(f"{_JNP}.full_like", unread="device out_sharding")
 def full_like(
     a: ArrayLike,
     fill_value: ArrayLike,
     dtype: Any = None,
     shape: Any = None,
-    **options: Any,
 ) -> Array:
     like = asarray(a)
     if shape is None:
         sizes = like.dims
     else:
         sizes = shape_of(shape)
-    made = broadcast_to(asarray(fill_value, dtype or like.dtype), sizes)
-    if dtype is None:
-        return weak_as(made, like)
-    return made
+    if dtype is not None:
+        return broadcast_to(asarray(fill_value, dtype), sizes)
+    made = broadcast_to(cast(asarray(fill_value), like.dtype), sizes)
+    return weak_as(made, like)
 
 
-@lowering(f"{_JNP}.arange")
-def arange(
-    start: Any, stop: Any = None, step: Any = None, dtype: Any = None, **options: Any
+@lowering(f"{_LAX}.full_like")
+def lax_full_like(
+    x: ArrayLike,
+    fill_value: ArrayLike,
+    dtype: Any = None,
+    shape: Any = None,
+    sharding: Any = None,
 ) -> Array:
+    return full_like(x, fill_value, dtype, shape)
+
+
+@lowering(f"{_JNP}.arange", unread="device out_sharding")
+def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) -> Array:
     if stop is None:
         low = 0
         high = start
@@ -109,7 +137,7 @@ def arange(
     if dtype is not None:
         name = dtype_name(dtype)
     else:
-        name = dtypes.canonical(made.dtype.name)
+        name = stored(made.dtype.name)
     return Array(made.shape, name, value=Simulated.everywhere(held(made, name)))
 
 
@@ -126,14 +154,15 @@ def lax_iota(dtype: Any, size: int) -> Array:
     return iota(shape=(whole(size),), dimension=0, dtype=dtype_name(dtype))
 
 
-@lowering(f"{_LAX}.broadcasted_iota")
-def broadcasted_iota(dtype: Any, shape: Any, dimension: int, **options: Any) -> Array:
-    return iota(
-        shape=shape_of(shape), dimension=int(dimension), dtype=dtype_name(dtype)
-    )
+@lowering(f"{_LAX}.broadcasted_iota", unread="out_sharding")
+def broadcasted_iota(dtype: Any, shape: Any, dimension: int) -> Array:
+    sizes = shape_of(shape)
+    if not 0 <= int(dimension) < len(sizes):
+        raise AxisOutOfRange(int(dimension), len(sizes))
+    return iota(shape=sizes, dimension=int(dimension), dtype=dtype_name(dtype))
 
 
-@lowering(f"{_JNP}.linspace")
+@lowering(f"{_JNP}.linspace", unread="device")
 def linspace(
     start: ArrayLike,
     stop: ArrayLike,
@@ -142,7 +171,6 @@ def linspace(
     retstep: bool = False,
     dtype: Any = None,
     axis: int = 0,
-    **options: Any,
 ) -> Array:
     if retstep or axis:
         raise Unsupported("linspace with its step, or along another axis")
@@ -159,16 +187,15 @@ def linspace(
     return asarray(made, dtype)
 
 
-@lowering(f"{_JNP}.eye", f"{_LAX}.eye")
+@lowering(f"{_JNP}.eye", f"{_LAX}.eye", unread="device")
 def eye(
     N: int,
     M: int | None = None,
     k: int | Array = 0,
     dtype: Any = None,
-    **options: Any,
 ) -> Array:
     rows, columns = _rows_and_columns(N, M, k)
-    return cast(e.eq(rows, columns), dtype_name(dtype or "float32"))
+    return cast(e.eq(rows, columns), dtype_name(dtype or float))
 
 
 @lowering(f"{_JNP}.identity")
@@ -211,6 +238,8 @@ def meshgrid(
     *xi: ArrayLike, copy: bool = True, sparse: bool = False, indexing: str = "xy"
 ) -> list[Array]:
     arrays = [asarray(x) for x in xi]
+    if any(array.rank != 1 for array in arrays):
+        raise Refused("needs vectors", "ranks")
     swap = indexing == "xy" and len(arrays) > 1
     order = list(range(len(arrays)))
     if swap:

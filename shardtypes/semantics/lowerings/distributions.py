@@ -15,7 +15,10 @@ from shardtypes.semantics.lowerings.contractions import einsum
 from shardtypes.semantics.lowerings.convert import (
     ArrayLike,
     asarray,
+    below_zero,
     beside_constants,
+    cast,
+    default,
     inexact,
     like,
     real,
@@ -101,7 +104,8 @@ def _standardised(function: Function, shapes: str, density: bool) -> Function:
         array, *given, middle, width = _floats(
             x, *(given_by_name[name] for name in names)
         )
-        found = function(e.div(e.sub(array, middle), width), *given)
+        standard = e.div(e.sub(array, middle), width)
+        found = function(standard, *given)
         if density:
             return e.sub(found, e.log(width))
         return found
@@ -114,9 +118,32 @@ def _at_quantile(function: Function) -> Function:
 
     def made(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
         array, middle, width = _floats(q, loc, scale)
-        return e.add(e.mul(function(array), width), middle)
+        found = e.mul(function(array), width)
+        return e.add(found, middle)
 
     return made
+
+
+def _by_q(function: Function) -> Function:
+    return function
+
+
+def _by_p(function: Function) -> Function:
+    def made(p: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+        return function(p, loc, scale)
+
+    return made
+
+
+def _by_x(function: Function) -> Function:
+    def made(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+        return function(x, loc, scale)
+
+    return made
+
+
+#: Distributions for which JAX calls a probability otherwise than most.
+_NAMED_OTHERWISE = {"gumbel_r": _by_p, "gumbel_l": _by_p, "logistic": _by_x}
 
 
 def _exponential(function: Function) -> Function:
@@ -135,7 +162,8 @@ def _declare(distribution: str, shapes: str = "", **functions: Function) -> None
             functions[name] = _exponential(functions[f"log{name}"])
     for name, function in functions.items():
         if name in ("ppf", "isf"):
-            made = _at_quantile(function)
+            named = _NAMED_OTHERWISE.get(distribution, _by_q)
+            made = named(_at_quantile(function))
         elif name in ("pdf",):
             made = _exponential(_standardised(functions["logpdf"], shapes, True))
         else:
@@ -175,8 +203,21 @@ def _of_probability(function: Function) -> Function:
     return made
 
 
-_distribution("norm.ppf")(_of_probability(_at_quantile(ndtri)))
-_distribution("norm.isf")(_of_probability(_at_quantile(lambda q: e.neg(ndtri(q)))))
+def _at_wide_quantile(function: Function) -> Function:
+    """In 64 bits where these are on."""
+    at_quantile = _at_quantile(function)
+
+    def made(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+        found = at_quantile(q, loc, scale)
+        if default(float) == "float64":
+            return cast(found, "float64")
+        return found
+
+    return made
+
+
+_distribution("norm.ppf")(_of_probability(_at_wide_quantile(ndtri)))
+_distribution("norm.isf")(_of_probability(_at_wide_quantile(lambda q: e.neg(ndtri(q)))))
 
 
 def _cauchy_cdf(x: Array) -> Array:
@@ -248,8 +289,10 @@ _declare("gumbel_l", "", **_gumbel(-1))
 
 def _student(x: Array, df: Array) -> Array:
     half = df / 2
-    scale = e.lgamma(half + 0.5) - e.lgamma(half) - 0.5 * e.log(math.pi * df)
-    return scale - (half + 0.5) * e.log1p(e.square(x) / df)
+    scale = e.lgamma(half + 0.5) - e.lgamma(half)
+    scale = scale - 0.5 * e.log(math.pi * df)
+    distance = e.log1p(e.square(x) / df)
+    return scale - (half + 0.5) * distance
 
 
 _declare("t", "df", logpdf=_student)
@@ -341,9 +384,11 @@ _declare(
 
 
 def _pareto_tail(x: Array, b: Array) -> Array:
-    return where(
-        e.lt(x, like(1.0, x)), 0.0, e.neg(b * e.log(_safe(x, e.ge(x, like(1.0, x)))))
-    )
+    one = like(1.0, x)
+    outside = e.lt(x, one)
+    inside = _safe(x, e.ge(x, one))
+    tail = e.neg(b * e.log(inside))
+    return where(outside, 0.0, tail)
 
 
 def _pareto_below(x: Array, b: Array) -> Array:
@@ -416,15 +461,16 @@ _declare(
 @_distribution("gennorm.logpdf")
 def gennorm_logpdf(x: ArrayLike, beta: ArrayLike) -> Array:
     array, power = _floats(x, beta)
-    return e.log(0.5 * power) - e.lgamma(1.0 / power) - e.pow_(e.abs_(array), power)
+    scale = e.log(0.5 * power) - e.lgamma(1.0 / power)
+    return scale - e.pow_(e.abs_(array), power)
 
 
 @_distribution("gennorm.cdf")
 def gennorm_cdf(x: ArrayLike, beta: ArrayLike) -> Array:
     array, power = _floats(x, beta)
-    return 0.5 * (
-        1.0 + e.sign(array) * e.igamma(1.0 / power, e.pow_(e.abs_(array), power))
-    )
+    distance = e.pow_(e.abs_(array), power)
+    share = e.igamma(1.0 / power, distance)
+    return 0.5 * (1.0 + e.sign(array) * share)
 
 
 @_distribution("vonmises.logpdf")
@@ -442,9 +488,8 @@ def wrapcauchy_logpdf(x: ArrayLike, c: ArrayLike) -> Array:
     array, strength = _floats(x, c)
     square = e.square(strength)
     inside = e.and_(_positive(array), e.le(array, like(2 * math.pi, array)))
-    found = e.log(
-        (1.0 - square) / (2 * math.pi * (1.0 + square - 2.0 * strength * e.cos(array)))
-    )
+    distance = 1.0 + square - 2.0 * strength * e.cos(array)
+    found = e.log((1.0 - square) / (2 * math.pi * distance))
     return _inside(inside, found)
 
 
@@ -472,7 +517,7 @@ def bernoulli_logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
 @_distribution("bernoulli.cdf")
 def bernoulli_cdf(k: ArrayLike, p: ArrayLike) -> Array:
     array, chance = _floats(k, p)
-    below = e.lt(array, like(0.0, array))
+    below = below_zero(array)
     return where(below, 0.0, where(e.lt(array, like(1.0, array)), 1.0 - chance, 1.0))
 
 
@@ -522,9 +567,9 @@ def nbinom_logpmf(
 def geom_logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     array, chance, middle = _floats(k, p, loc)
     x = array - middle
-    return _inside(
-        e.gt(x, like(0.0, x)), xlog1py(x - 1.0, e.neg(chance)) + e.log(chance)
-    )
+    is_positive = e.gt(x, like(0.0, x))
+    failures = xlog1py(x - 1.0, e.neg(chance))
+    return _inside(is_positive, failures + e.log(chance))
 
 
 @_distribution("poisson.logpmf")

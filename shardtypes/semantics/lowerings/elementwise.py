@@ -7,17 +7,23 @@ from collections.abc import Callable
 from typing import Any
 
 from shardtypes.lang import dtypes
+from shardtypes.semantics import kinds
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.lowerings.convert import (
     ArrayLike,
     asarray,
+    below_zero,
     beside_constants,
     cast,
     inexact,
+    is_of,
+    is_zero,
     like,
+    not_read,
     promoted,
     shape_of,
     strong,
+    weak_as,
 )
 from shardtypes.semantics.lowerings.operators import (
     absolute,
@@ -27,23 +33,39 @@ from shardtypes.semantics.lowerings.operators import (
     remainder,
     subtract,
 )
+from shardtypes.semantics.lowerings.unpromoted import (
+    of_one_dtype,
+    of_one_rank,
+    of_one_shape,
+)
 from shardtypes.semantics.primitive import Primitive
 from shardtypes.semantics.primitives import elementwise as e
-from shardtypes.semantics.registry import Unsupported, lowering, register
+from shardtypes.semantics.primitives.structure import zeros_like
+from shardtypes.semantics.registry import Refused, Unsupported, lowering, register
 from shardtypes.semantics.rounding import is_left_out
 
 _JNP, _LAX, _NN, _SPECIAL = "jax.numpy", "jax.lax", "jax.nn", "jax.scipy.special"
 
 
-def _direct(primitive: Primitive) -> Callable[..., Array]:
-    """A function of ``lax``, which takes arrays of one dtype as they are."""
+def _direct(primitive: Primitive) -> Callable[[ArrayLike], Array]:
+    """A function of one array, which it takes as it is."""
 
-    def function(*operands: ArrayLike) -> Array:
-        arrays = [asarray(x) for x in operands]
-        strong = [array for array in arrays if not array.weak]
-        if strong and len(strong) < len(arrays):
-            arrays = promoted(*arrays)
-        return primitive(*arrays)
+    def function(x: ArrayLike) -> Array:
+        return primitive(asarray(x))
+
+    return function
+
+
+def _alike(primitive: Primitive, **operands: ArrayLike) -> Array:
+    """A function of ``lax``, of operands of one dtype and rank, by the names of its parameters."""
+    arrays = of_one_dtype(**operands)
+    of_one_rank(*arrays)
+    return primitive(*arrays)
+
+
+def _of_two(primitive: Primitive) -> Callable[[ArrayLike, ArrayLike], Array]:
+    def function(x: ArrayLike, y: ArrayLike) -> Array:
+        return _alike(primitive, x=x, y=y)
 
     return function
 
@@ -68,22 +90,9 @@ _DIRECT = {
     "neg": e.neg,
     "abs": e.abs_,
     "sign": e.sign,
-    "sqrt": e.sqrt,
-    "rsqrt": e.rsqrt,
-    "cbrt": e.cbrt,
     "square": e.square,
     "floor": e.floor,
     "ceil": e.ceil,
-    "exp": e.exp,
-    "exp2": e.exp2,
-    "expm1": e.expm1,
-    "log": e.log,
-    "log1p": e.log1p,
-    "tanh": e.tanh,
-    "logistic": e.logistic,
-    "sin": e.sin,
-    "cos": e.cos,
-    "tan": e.tan,
     "asin": e.asin,
     "acos": e.acos,
     "atan": e.atan,
@@ -102,20 +111,41 @@ _DIRECT = {
     "is_finite": e.is_finite,
     "real": e.real,
     "imag": e.imag,
-    "conj": e.conj,
     "bitwise_not": e.not_,
     "population_count": e.population_count,
     "clz": e.clz,
+}
+_ACCURATE = {
+    "sqrt": e.sqrt,
+    "rsqrt": e.rsqrt,
+    "cbrt": e.cbrt,
+    "exp": e.exp,
+    "exp2": e.exp2,
+    "expm1": e.expm1,
+    "log": e.log,
+    "log1p": e.log1p,
+    "tanh": e.tanh,
+    "logistic": e.logistic,
+    "sin": e.sin,
+    "cos": e.cos,
+    "tan": e.tan,
+}
+"""Functions that may be asked to be exact."""
+register(_LAX, {name: _direct(primitive) for name, primitive in _DIRECT.items()})
+register(
+    _LAX,
+    {name: _direct(primitive) for name, primitive in _ACCURATE.items()},
+    unread="accuracy",
+)
+
+_BINARY = {
     "add": e.add,
     "sub": e.sub,
-    "mul": e.mul,
     "div": e.div,
     "rem": e.rem,
     "max": e.max_,
     "min": e.min_,
-    "pow": e.pow_,
     "atan2": e.atan2,
-    "nextafter": e.nextafter,
     "complex": e.complex_,
     "eq": e.eq,
     "ne": e.ne,
@@ -129,14 +159,78 @@ _DIRECT = {
     "shift_left": e.shift_left,
     "shift_right_arithmetic": e.shift_right_arithmetic,
     "shift_right_logical": e.shift_right_logical,
-    "igamma": e.igamma,
-    "igammac": e.igammac,
-    "zeta": e.zeta,
-    "polygamma": e.polygamma,
-    "betainc": e.betainc,
-    "clamp": e.clamp,
 }
-register(_LAX, {name: _direct(primitive) for name, primitive in _DIRECT.items()})
+register(_LAX, {name: _of_two(primitive) for name, primitive in _BINARY.items()})
+
+
+@lowering(f"{_LAX}.mul")
+def lax_mul(x: ArrayLike, y: ArrayLike, *, out_dtype: Any = None) -> Array:
+    not_read(out_dtype=out_dtype)
+    return _alike(e.mul, x=x, y=y)
+
+
+@lowering(f"{_LAX}.nextafter")
+def lax_nextafter(x1: ArrayLike, x2: ArrayLike) -> Array:
+    return _alike(e.nextafter, x1=x1, x2=x2)
+
+
+@lowering(f"{_LAX}.igamma")
+def igamma(a: ArrayLike, x: ArrayLike) -> Array:
+    return _alike(e.igamma, a=a, x=x)
+
+
+@lowering(f"{_LAX}.igammac")
+def igammac(a: ArrayLike, x: ArrayLike) -> Array:
+    return _alike(e.igammac, a=a, x=x)
+
+
+@lowering(f"{_LAX}.polygamma")
+def lax_polygamma(m: ArrayLike, x: ArrayLike) -> Array:
+    return _alike(e.polygamma, m=m, x=x)
+
+
+@lowering(f"{_LAX}.zeta")
+def zeta(x: ArrayLike, q: ArrayLike) -> Array:
+    return _alike(e.zeta, x=x, q=q)
+
+
+@lowering(f"{_LAX}.pow")
+def lax_pow(x: ArrayLike, y: ArrayLike) -> Array:
+    """The exponents may be integers."""
+    base = asarray(x)
+    exponents = asarray(y)
+    kinds.INEXACT.require(base.dtype)
+    if dtypes.is_kind(exponents.dtype, "signed", "unsigned") is False:
+        base, exponents = of_one_dtype(x=x, y=y)
+    of_one_rank(base, exponents)
+    return e.pow_(base, exponents)
+
+
+@lowering(f"{_LAX}.conj")
+def lax_conj(x: ArrayLike) -> Array:
+    """Of floats, too, the result is complex."""
+    array = asarray(x)
+    if dtypes.is_kind(array.dtype, "floating"):
+        return e.complex_(array, weak_as(zeros_like(array), array))
+    return e.conj(array)
+
+
+@lowering(f"{_LAX}.betainc")
+def lax_betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
+    return _alike(e.betainc, a=a, b=b, x=x)
+
+
+@lowering(f"{_LAX}.clamp")
+def clamp(min: ArrayLike, x: ArrayLike, max: ArrayLike) -> Array:
+    """The bounds are scalars, or have the shape of the array."""
+    low, array, high = of_one_dtype(min=min, x=x, max=max)
+    bounds = [bound for bound in (low, high) if bound.shape != ()]
+    if array.shape == () and bounds:
+        of_one_shape(*bounds)
+        raise Unsupported("bounds of a scalar: JAX takes them where vmap maps these")
+    of_one_shape(array, *bounds)
+    return e.clamp(low, array, high)
+
 
 _FLOATING = {
     "sqrt": e.sqrt,
@@ -188,11 +282,6 @@ register(
         "maximum": _promoting(e.max_),
         "minimum": _promoting(e.min_),
         "sign": _direct(e.sign),
-        "real": _direct(e.real),
-        "imag": _direct(e.imag),
-        "conj": _direct(e.conj),
-        "conjugate": _direct(e.conj),
-        "copy": _direct(e.copy),
         "positive": _direct(e.copy),
     },
 )
@@ -256,8 +345,8 @@ register(
 @lowering(f"{_JNP}.round", f"{_JNP}.around")
 def round_(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
     array = asarray(a)
-    whole = dtypes.is_kind(array.dtype, "signed", "unsigned", "bool")
-    if whole or is_left_out():
+    kinds.NUMBERS.require(array.dtype)
+    if is_of(array, "bool", "signed", "unsigned") or is_left_out():
         return array
     factor = asarray(10.0**decimals)
     scaled = e.mul(*promoted(array, factor))
@@ -321,6 +410,9 @@ def clip(
     array = asarray(arr)
     low = names.get("a_min", min)
     high = names.get("a_max", max)
+    for given in (array, low, high):
+        if given is not None:
+            kinds.ORDERED.require(asarray(given).dtype)
     if low is not None:
         array = e.max_(*promoted(array, asarray(low)))
     if high is not None:
@@ -328,8 +420,8 @@ def clip(
     return array
 
 
-@lowering(f"{_JNP}.where")
-def where(condition: ArrayLike, x: ArrayLike, y: ArrayLike, **options: Any) -> Array:
+def where(condition: ArrayLike, x: ArrayLike, y: ArrayLike) -> Array:
+    """``x`` where a condition holds, else ``y``."""
     chosen = asarray(condition)
     if chosen.dtype == "bool":
         mask = chosen
@@ -341,14 +433,29 @@ def where(condition: ArrayLike, x: ArrayLike, y: ArrayLike, **options: Any) -> A
 
 @lowering(f"{_LAX}.select")
 def select(pred: ArrayLike, on_true: ArrayLike, on_false: ArrayLike) -> Array:
-    return where(pred, on_true, on_false)
+    cases = of_one_dtype(on_true=on_true, on_false=on_false)
+    return _selected(asarray(pred), list(reversed(cases)))
 
 
 @lowering(f"{_LAX}.select_n")
 def select_n(which: ArrayLike, *cases: ArrayLike) -> Array:
-    return e.select_n(
-        asarray(which), *promoted(*[asarray(case) for case in cases]), cases=len(cases)
-    )
+    named = {f"cases[{i}]": case for i, case in enumerate(cases)}
+    return _selected(asarray(which), of_one_dtype(**named))
+
+
+def _selected(which: Array, cases: list[Array]) -> Array:
+    """One of several arrays of one shape; what chooses has it too, or is a scalar."""
+    kinds.BITS.require(which.dtype)
+    if which.dtype == "bool" and len(cases) > 2:
+        raise Refused("chooses by booleans among more than 2")
+    of_one_shape(*cases)
+    if which.shape != () and cases[0].shape == ():
+        raise Unsupported(
+            "a choice of scalars: JAX takes it where vmap maps what chooses"
+        )
+    if which.shape != ():
+        of_one_shape(which, *cases)
+    return e.select_n(which, *cases, cases=len(cases))
 
 
 def truth(x: ArrayLike) -> Array:
@@ -464,14 +571,16 @@ def hypot(x: ArrayLike, y: ArrayLike) -> Array:
 def logaddexp(x: ArrayLike, y: ArrayLike) -> Array:
     a, b = inexact(asarray(x), asarray(y))
     largest = e.max_(a, b)
-    return e.add(largest, e.log1p(e.exp(e.neg(e.abs_(e.sub(a, b))))))
+    distance = e.abs_(e.sub(a, b))
+    less = e.exp(e.neg(distance))
+    return e.add(largest, e.log1p(less))
 
 
 @lowering(f"{_JNP}.sinc")
 def sinc(x: ArrayLike) -> Array:
     (array,) = inexact(asarray(x))
     angle = e.mul(array, like(math.pi, array))
-    zero = e.eq(angle, like(0.0, angle))
+    zero = is_zero(angle)
     safe = where(zero, 1.0, angle)
     return where(zero, 1.0, e.div(e.sin(safe), safe))
 
@@ -488,10 +597,17 @@ def rad2deg(x: ArrayLike) -> Array:
     return e.mul(array, like(180 / math.pi, array))
 
 
+@lowering(f"{_JNP}.copy")
+def copy(a: ArrayLike, order: str | None = None) -> Array:
+    return e.copy(asarray(a))
+
+
 @lowering(f"{_JNP}.copysign")
 def copysign(x: ArrayLike, y: ArrayLike) -> Array:
     a, b = inexact(asarray(x), asarray(y))
-    return where(e.lt(b, like(0.0, b)), e.neg(e.abs_(a)), e.abs_(a))
+    size = e.abs_(a)
+    is_negative = below_zero(b)
+    return where(is_negative, e.neg(size), size)
 
 
 @lowering(f"{_JNP}.heaviside")
@@ -509,9 +625,13 @@ def isclose(
     atol: float = 1e-08,
     equal_nan: bool = False,
 ) -> Array:
-    x, y = promoted(asarray(a), asarray(b))
+    x, y = inexact(asarray(a), asarray(b))
     bound = multiply(absolute(y), rtol) + atol
-    return e.le(absolute(subtract(x, y)), bound)
+    near = e.and_(isfinite(y), e.le(absolute(subtract(x, y)), bound))
+    same = e.or_(e.eq(x, y), near)
+    if equal_nan:
+        return e.or_(same, e.and_(isnan(x), isnan(y)))
+    return same
 
 
 @lowering(f"{_JNP}.divmod")
@@ -628,7 +748,7 @@ def identity(x: ArrayLike) -> Array:
     return asarray(x)
 
 
-@lowering(f"{_NN}.one_hot")
+@lowering(f"{_NN}.one_hot", unread="out_sharding")
 def one_hot(
     x: ArrayLike, num_classes: int, *, dtype: Any = float, axis: int = -1
 ) -> Array:
@@ -641,7 +761,7 @@ def one_hot(
     wide = expand_dims(array, axes=(array.rank,))
     classes = cast(
         iota(shape=shape_of(num_classes), dimension=0, dtype="int32"),
-        array.dtype or "int32",
+        array.dtype,
     )
     made = asarray(e.eq(wide, classes), dtype)
     if axis in (-1, array.rank):
@@ -676,7 +796,7 @@ def logit(x: ArrayLike) -> Array:
 @lowering(f"{_SPECIAL}.xlogy")
 def xlogy(x: ArrayLike, y: ArrayLike) -> Array:
     a, b = inexact(asarray(x), asarray(y))
-    zero = e.eq(a, like(0.0, a))
+    zero = is_zero(a)
     return where(zero, 0.0, e.mul(a, e.log(where(zero, 1.0, b))))
 
 

@@ -14,7 +14,7 @@ from shardtypes.semantics.lowerings.convert import (
     asarray,
     axes_of,
     axis_of,
-    cast,
+    cast_each,
     inexact,
     int_of,
     number_of,
@@ -34,9 +34,7 @@ _FFT = "jax.numpy.fft"
 
 def _complex(a: ArrayLike) -> Array:
     (array,) = inexact(asarray(a))
-    if dtypes.is_kind(array.dtype, "complex"):
-        return array
-    return cast(array, "complex64")
+    return cast_each(array, dtypes.complex_)
 
 
 def _resized(array: Array, axis: int, size: int | None) -> Array:
@@ -95,7 +93,8 @@ def _mirrored(array: Array, axis: int, size: int | None) -> Array:
     if is_number(wanted) and wanted == 0:
         return slice_in_dim(array, 0, 0, axis=axis)
     half = _resized(array, axis, wanted // 2 + 1)
-    rest = flip(e.conj(slice_in_dim(half, 1, (wanted + 1) // 2, axis=axis)), axis)
+    inside = slice_in_dim(half, 1, (wanted + 1) // 2, axis=axis)
+    rest = flip(e.conj(inside), axis)
     return concatenate([half, rest], axis)
 
 

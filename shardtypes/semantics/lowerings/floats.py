@@ -5,25 +5,30 @@ from __future__ import annotations
 import math
 
 from shardtypes.lang import dtypes
+from shardtypes.semantics import kinds
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.lowerings.convert import (
     ArrayLike,
     asarray,
+    below_zero,
     beside_constants,
     cast,
     constant,
     inexact,
+    is_of,
+    is_zero,
     like,
     promoted,
     strong,
     weak_as,
 )
-from shardtypes.semantics.lowerings.elementwise import isinf, isnan, truth, where
+from shardtypes.semantics.lowerings.elementwise import isclose, isnan, truth, where
 from shardtypes.semantics.lowerings.operators import (
     absolute,
     equal,
     floor_divide,
     multiply,
+    numeric,
 )
 from shardtypes.semantics.lowerings.reductions import all_
 from shardtypes.semantics.primitives import elementwise as e
@@ -36,12 +41,12 @@ _JNP = "jax.numpy"
 def angle(z: ArrayLike, deg: bool = False) -> Array:
     given = asarray(z)
     (array,) = inexact(given)
-    if dtypes.is_kind(array.dtype, "complex"):
+    if is_of(array, "complex"):
         found = e.atan2(e.imag(array), e.real(array))
     else:
-        found = where(e.lt(array, like(0.0, array)), math.pi, 0.0)
+        found = where(below_zero(array), math.pi, 0.0)
         if array.rank:
-            found = cast(found, array.dtype or "float32")
+            found = cast(found, array.dtype)
         else:
             found = strong(found)
         if array.rank and dtypes.is_kind(given.dtype, "floating"):
@@ -53,7 +58,8 @@ def angle(z: ArrayLike, deg: bool = False) -> Array:
 
 @lowering(f"{_JNP}.bitwise_count")
 def bitwise_count(x: ArrayLike) -> Array:
-    return cast(e.population_count(asarray(x)), "uint8")
+    (array,) = numeric(x)
+    return cast(e.population_count(array), "uint8")
 
 
 @lowering(f"{_JNP}.fmax")
@@ -78,7 +84,7 @@ def logaddexp2(x1: ArrayLike, x2: ArrayLike) -> Array:
 
 
 @lowering(f"{_JNP}.modf")
-def modf(x: ArrayLike) -> tuple[Array, Array]:
+def modf(x: ArrayLike, out: None = None) -> tuple[Array, Array]:
     (array,) = inexact(asarray(x))
     whole = e.special_trunc(array)
     return e.sub(array, whole), whole
@@ -89,7 +95,7 @@ def frexp(x: ArrayLike) -> tuple[Array, Array]:
     """A fraction from a half up to one, and a power of two."""
     (array,) = inexact(asarray(x))
     power = e.exponent(array)
-    scale = e.exp2(e.neg(cast(power, array.dtype or "float32")))
+    scale = e.exp2(e.neg(cast(power, array.dtype)))
     return e.mul(array, scale), strong(power)
 
 
@@ -99,7 +105,7 @@ def ldexp(x1: ArrayLike, x2: ArrayLike) -> Array:
     power = asarray(x2)
     if dtypes.is_kind(power.dtype, "floating", "complex"):
         raise TypeError(f"the exponent of ldexp is an integer, not {power.dtype}")
-    return e.mul(array, e.exp2(cast(power, array.dtype or "float32")))
+    return e.mul(array, e.exp2(cast(power, array.dtype)))
 
 
 @lowering(f"{_JNP}.signbit")
@@ -110,19 +116,20 @@ def signbit(x: ArrayLike) -> Array:
     negative = e.lt(array, zero)
     if not dtypes.is_kind(array.dtype, "floating"):
         return negative
-    return e.or_(
-        negative, e.and_(e.eq(array, zero), e.lt(e.div(like(1, array), array), zero))
-    )
+    inverse = e.div(like(1, array), array)
+    is_below = e.lt(inverse, zero)
+    is_negative_zero = e.and_(e.eq(array, zero), is_below)
+    return e.or_(negative, is_negative_zero)
 
 
 @lowering(f"{_JNP}.isposinf")
-def isposinf(x: ArrayLike) -> Array:
+def isposinf(x: ArrayLike, out: None = None) -> Array:
     (array,) = inexact(asarray(x))
     return e.eq(array, like(math.inf, array))
 
 
 @lowering(f"{_JNP}.isneginf")
-def isneginf(x: ArrayLike) -> Array:
+def isneginf(x: ArrayLike, out: None = None) -> Array:
     (array,) = inexact(asarray(x))
     return e.eq(array, like(-math.inf, array))
 
@@ -138,12 +145,12 @@ def isreal(x: ArrayLike) -> Array:
     if not iscomplexobj(array):
         return constant(True, array.dims, "bool")
     imaginary = e.imag(array)
-    return e.eq(imaginary, like(0, imaginary))
+    return is_zero(imaginary)
 
 
 @lowering(f"{_JNP}.iscomplexobj")
 def iscomplexobj(x: ArrayLike) -> bool:
-    return bool(dtypes.is_kind(asarray(x).dtype, "complex"))
+    return is_of(asarray(x), "complex")
 
 
 @lowering(f"{_JNP}.isrealobj")
@@ -160,15 +167,15 @@ def gcd(x1: ArrayLike, x2: ArrayLike) -> Array:
 def lcm(x1: ArrayLike, x2: ArrayLike) -> Array:
     a, b = promoted(absolute(x1), absolute(x2))
     divisor = e.gcd(a, b)
-    safe = where(e.eq(divisor, like(0, divisor)), like(1, divisor), divisor)
+    safe = where(is_zero(divisor), like(1, divisor), divisor)
     return e.mul(floor_divide(a, safe), b)
 
 
 @lowering("jax.lax.reciprocal")
 def reciprocal(x: ArrayLike) -> Array:
     array = asarray(x)
-    one, array = promoted(asarray(1.0), array)
-    return e.div(one, array)
+    kinds.INEXACT.require(array.dtype)
+    return e.integer_pow(array, y=-1)
 
 
 @lowering(f"{_JNP}.allclose")
@@ -179,10 +186,7 @@ def allclose(
     atol: float = 1e-08,
     equal_nan: bool = False,
 ) -> Array:
-    x, y = promoted(asarray(a), asarray(b))
-    near = e.le(absolute(x - y), multiply(absolute(y), rtol) + atol)
-    same = e.or_(near, e.and_(e.eq(x, y), isinf(x)))
-    return all_(e.or_(same, e.and_(isnan(x), isnan(y))) if equal_nan else same)
+    return all_(isclose(a, b, rtol, atol, equal_nan))
 
 
 @lowering(f"{_JNP}.array_equal")
@@ -190,9 +194,11 @@ def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
     x, y = promoted(asarray(a1), asarray(a2))
     if x.dims != y.dims:
         return asarray(False)
-    return all_(
-        e.or_(e.eq(x, y), e.and_(isnan(x), isnan(y))) if equal_nan else e.eq(x, y)
-    )
+    alike = e.eq(x, y)
+    if equal_nan:
+        both = e.and_(isnan(x), isnan(y))
+        alike = e.or_(alike, both)
+    return all_(alike)
 
 
 @lowering(f"{_JNP}.array_equiv")

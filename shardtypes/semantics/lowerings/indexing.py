@@ -15,8 +15,11 @@ from shardtypes.semantics.lowerings.convert import (
     ArrayLike,
     asarray,
     axis_of,
+    below_zero,
     cast,
+    known_dtype,
     like,
+    not_read,
     number_of,
     promoted,
     sizes_of,
@@ -31,7 +34,7 @@ from shardtypes.semantics.lowerings.shapes import (
 from shardtypes.semantics.primitives import elementwise as e
 from shardtypes.semantics.primitives import indexing as p
 from shardtypes.semantics.primitives.structure import pad, reshape, slice_
-from shardtypes.semantics.registry import Unsupported, lowering
+from shardtypes.semantics.registry import Refused, Unsupported, lowering
 from shardtypes.semantics.sizes import is_number, sliced
 
 _JNP = "jax.numpy"
@@ -129,7 +132,7 @@ def _any_outside(positions: Array, size: int) -> bool:
 
 
 def _whole(positions: Array) -> Array:
-    if not dtypes.is_kind(positions.dtype, "signed", "unsigned"):
+    if dtypes.is_kind(positions.dtype, "signed", "unsigned") is False:
         raise TypeError(f"an array of {positions.dtype} is no index")
     return cast(positions, "int32")
 
@@ -141,7 +144,7 @@ def _unwrapped(positions: Array, size: int) -> Array:
 def _from_start(positions: Array, size: int) -> Array:
     whole = _whole(positions)
     return e.select_n(
-        e.lt(whole, like(0, whole)), whole, e.add(whole, like(size, whole)), cases=2
+        below_zero(whole), whole, e.add(whole, like(size, whole)), cases=2
     )
 
 
@@ -288,7 +291,7 @@ def fill_of(array: Array, fill_value: Any) -> Any:
     """What JAX reads out of range: what is asked for, else no number, or the one farthest off."""
     if fill_value is not None:
         return fill_value
-    dtype = array.dtype or "float32"
+    dtype = known_dtype(array)
     if dtypes.is_kind(dtype, "signed"):
         return int(np.iinfo(dtype).min)
     if dtypes.is_kind(dtype, "unsigned"):
@@ -356,7 +359,7 @@ class At:
         parsed = _parse(
             self.array, self.index, lambda x, size: _noted(x, size, outside)
         )
-        new = cast(asarray(values), self.array.dtype or "float32")
+        new = cast(asarray(values), self.array.dtype)
         if any(outside):
             return self._dropping(new, kind)
         return self._written(self.array, parsed, new, kind)
@@ -445,7 +448,7 @@ def take(
 _PLACES = {"clip": _clipped, "wrap": _wrapped}
 
 
-@lowering(f"{_JNP}.take_along_axis")
+@lowering(f"{_JNP}.take_along_axis", unread="wrap_negative_indices")
 def take_along_axis(
     arr: ArrayLike,
     indices: ArrayLike,
@@ -486,35 +489,46 @@ def _without(shape: Sequence[Dim], at: int) -> tuple[Dim, ...]:
     return (*shape[:at], 1, *shape[at + 1 :])
 
 
-@lowering(f"{_JNP}.put_along_axis")
+@lowering(f"{_JNP}.put_along_axis", unread="inplace")
 def put_along_axis(
     arr: ArrayLike,
     indices: ArrayLike,
     values: ArrayLike,
     axis: int | None,
-    **options: Any,
+    *,
+    mode: Any = None,
 ) -> Array:
+    not_read(mode=mode)
     array = asarray(arr)
     places = asarray(indices)
     if axis is None:
         raise Unsupported("put_along_axis without an axis")
     at = axis_of(axis, array.rank)
     places = _in_range(places, sizes_of(array)[at])
-    new = broadcast_to(cast(asarray(values), array.dtype or "float32"), places.dims)
+    new = broadcast_to(cast(asarray(values), array.dtype), places.dims)
     return p.put_along(array, places, new, axis=at)
 
 
-@lowering(f"{_JNP}.searchsorted")
+def sorted_vector(a: ArrayLike) -> Array:
+    """What is searched in."""
+    array = asarray(a)
+    if array.rank != 1:
+        raise Refused("the sorted array is no vector", "ranks")
+    return array
+
+
+@lowering(f"{_JNP}.searchsorted", unread="method")
 def searchsorted(
-    a: ArrayLike, v: ArrayLike, side: str = "left", **options: Any
+    a: ArrayLike, v: ArrayLike, side: str = "left", sorter: Any = None
 ) -> Array:
     from shardtypes.semantics.lowerings.reductions import sum_
     from shardtypes.semantics.primitives.structure import expand_dims
 
-    sorted_, values = promoted(asarray(a), asarray(v))
+    not_read(sorter=sorter)
+    sorted_, values = promoted(sorted_vector(a), asarray(v))
     wide = expand_dims(values, axes=(values.rank,))
     if side == "left":
         below = e.lt(sorted_, wide)
     else:
         below = e.le(sorted_, wide)
-    return sum_(below, axis=-1)
+    return cast(sum_(below, axis=-1), "int32")

@@ -11,6 +11,7 @@ from shardtypes.semantics.lowerings.convert import (
     asarray,
     axis_of,
     int_of,
+    not_read,
     number_of,
     promoted,
     shape_of,
@@ -23,8 +24,9 @@ from shardtypes.semantics.lowerings.shapes import (
     ravel,
     slice_in_dim,
 )
+from shardtypes.semantics.lowerings.unpromoted import of_one_dtype
 from shardtypes.semantics.primitives import structure as s
-from shardtypes.semantics.registry import Unsupported, lowering
+from shardtypes.semantics.registry import Refused, Unsupported, lowering
 from shardtypes.semantics.sizes import greatest, is_number, known
 
 _JNP, _LAX = "jax.numpy", "jax.lax"
@@ -50,7 +52,8 @@ def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Array:
 
 @lowering(f"{_LAX}.concatenate")
 def lax_concatenate(operands: Any, dimension: int) -> Array:
-    return concatenate(operands, dimension)
+    named = {f"operands[{i}]": item for i, item in enumerate(_items(operands))}
+    return concatenate(of_one_dtype(**named), dimension)
 
 
 @lowering(f"{_JNP}.stack")
@@ -75,11 +78,11 @@ def vstack(tup: Any, dtype: Any = None) -> Array:
 
 @lowering(f"{_JNP}.column_stack")
 def column_stack(tup: Any) -> Array:
-    items = [
-        s.expand_dims(item, axes=(1,)) if item.rank == 1 else item
-        for item in _items(tup)
-    ]
-    return concatenate(items, 1)
+    columns = []
+    for item in _items(tup):
+        missing = tuple(range(item.rank, 2))
+        columns.append(s.expand_dims(item, axes=missing) if missing else item)
+    return concatenate(columns, 1)
 
 
 @lowering(f"{_JNP}.append")
@@ -87,8 +90,8 @@ def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
     return concatenate([arr, values], axis)
 
 
-@lowering(f"{_JNP}.split", f"{_JNP}.array_split")
-def split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Array]:
+@lowering(f"{_JNP}.array_split")
+def array_split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Array]:
     array = asarray(ary)
     at = axis_of(axis, array.rank)
     size = sizes_of(array)[at]
@@ -97,6 +100,18 @@ def split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Array
     else:
         bounds = _even_bounds(size, int_of(indices_or_sections))
     return [_between(array, low, high, at) for low, high in zip(bounds, bounds[1:])]  # noqa: B905, RUF100 - pairs
+
+
+@lowering(f"{_JNP}.split")
+def split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Array]:
+    """Unlike ``array_split`` into parts of one size."""
+    array = asarray(ary)
+    size = array.dims[axis_of(axis, array.rank)]
+    if not isinstance(indices_or_sections, (tuple, list)) and isinstance(size, int):
+        count = int_of(indices_or_sections)
+        if count and size % count:
+            raise Refused(f"a size of {size} is not divisible by {count}", "sizes")
+    return array_split(array, indices_or_sections, axis)
 
 
 def _even_bounds(size: Any, count: int) -> list[Any]:
@@ -140,10 +155,15 @@ def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Array, ...]:
     )
 
 
-@lowering(f"{_JNP}.repeat")
+@lowering(f"{_JNP}.repeat", unread="out_sharding")
 def repeat(
-    a: ArrayLike, repeats: Any, axis: int | None = None, **options: Any
+    a: ArrayLike,
+    repeats: Any,
+    axis: int | None = None,
+    *,
+    total_repeat_length: int | None = None,
 ) -> Array:
+    not_read(total_repeat_length=total_repeat_length)
     array, at = along(a, axis if asarray(a).rank else None)
     if isinstance(repeats, (tuple, list)) or (
         isinstance(repeats, Array) and repeats.rank

@@ -1,4 +1,5 @@
-"""Functions of ``jax.lax`` that stand in no other room."""
+"""Functions of ``jax.lax`` that stand in no other room, and those that place a value: of its numbers they change
+nothing."""
 
 from __future__ import annotations
 
@@ -20,15 +21,26 @@ def stop_gradient(x: Any) -> Any:
     return map_leaves(lambda leaf: e.stop_gradient(asarray(leaf)), x)
 
 
-@lowering(
-    "jax.lax.with_sharding_constraint",
-    "jax.ad_checkpoint.checkpoint_name",
-    "jax.block_until_ready",
-    "jax.device_put",
-    "jax.device_get",
-    "jax.reshard",
-    "jax.sharding.reshard",
-)
-def placed(x: Any, *placement: Any, **options: Any) -> Any:
-    """Where a value lies changes nothing of its numbers."""
+@lowering("jax.block_until_ready", "jax.device_get")
+def fetched(x: Any) -> Any:
+    return x
+
+
+@lowering("jax.device_put", unread="src donate may_alias")
+def device_put(x: Any, device: Any = None) -> Any:
+    return x
+
+
+@lowering("jax.lax.with_sharding_constraint")
+def with_sharding_constraint(x: Any, shardings: Any) -> Any:
+    return x
+
+
+@lowering("jax.reshard", "jax.sharding.reshard")
+def reshard(xs: Any, out_shardings: Any) -> Any:
+    return xs
+
+
+@lowering("jax.ad_checkpoint.checkpoint_name")
+def checkpoint_name(x: Any, name: str) -> Any:
     return x

@@ -12,10 +12,12 @@ from shardtypes.semantics.local_sizes import plain
 from shardtypes.semantics.lowerings.contractions import diagonal
 from shardtypes.semantics.lowerings.convert import (
     ArrayLike,
+    DType,
     asarray,
     axis_of,
     cast,
     counting,
+    default,
     dtype_name,
     in_dtype_of,
     int_of,
@@ -168,7 +170,7 @@ def diagflat(v: ArrayLike, k: int = 0) -> Array:
     if not is_number(side):
         return strong(of_shape(array, (side, side)))
     rows = np.arange(count) + max(-k, 0)
-    return At(zeros((side, side), array.dtype), (rows, rows + k)).set(array)
+    return At(zeros((side, side), DType(array.dtype)), (rows, rows + k)).set(array)
 
 
 @lowering(f"{_JNP}.fill_diagonal")
@@ -248,7 +250,7 @@ def resize(a: ArrayLike, new_shape: Any) -> Array:
     if not (is_number(total) and is_number(size_of(array))):
         return of_shape(array, wanted)
     if not size_of(array):
-        return zeros(wanted, array.dtype)
+        return zeros(wanted, DType(array.dtype))
     return reshape(take(array, np.arange(total) % size_of(array)), wanted)
 
 
@@ -275,7 +277,7 @@ def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: Any = None) -> Array:
 
 
 def _numbers(made: Any) -> Array:
-    return asarray(np.asarray(made, np.int32))
+    return cast(asarray(np.asarray(made, np.int32)), default(int))
 
 
 def _triangle(function: str) -> Callable[..., tuple[Array, ...]]:
@@ -311,10 +313,7 @@ def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:
 
 @lowering(f"{_JNP}.indices")
 def indices(dimensions: Sequence[int], dtype: Any = None, sparse: bool = False) -> Any:
-    if dtype is None:
-        name = "int32"
-    else:
-        name = dtype_name(dtype)
+    name = dtype_name(dtype or int)
     if sparse:
         return tuple(
             cast(_numbers(one), name)

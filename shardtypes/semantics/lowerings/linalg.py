@@ -6,11 +6,13 @@ import math
 from dataclasses import replace
 from typing import Any
 
+from shardtypes.lang import dtypes
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.lowerings.contractions import matmul
 from shardtypes.semantics.lowerings.convert import (
     ArrayLike,
+    DType,
     asarray,
     axes_of,
     axis_of,
@@ -18,6 +20,7 @@ from shardtypes.semantics.lowerings.convert import (
     inexact,
     int_of,
     like,
+    not_read,
     of_shape,
     promoted,
     real,
@@ -35,7 +38,7 @@ from shardtypes.semantics.lowerings.creation import (
 from shardtypes.semantics.lowerings.elementwise import truth, where
 from shardtypes.semantics.lowerings.indexing import indexed, take
 from shardtypes.semantics.lowerings.joining import concatenate
-from shardtypes.semantics.lowerings.operators import divide
+from shardtypes.semantics.lowerings.operators import conjugate, divide
 from shardtypes.semantics.lowerings.reductions import any_, max_, min_, sum_
 from shardtypes.semantics.lowerings.shapes import (
     broadcast_to,
@@ -87,7 +90,7 @@ def _symmetric(a: ArrayLike) -> Array:
 
 
 def _adjoint(array: Array) -> Array:
-    return e.conj(swapaxes(array, -1, -2))
+    return conjugate(swapaxes(array, -1, -2))
 
 
 # --- norms ----------------------------------------------------------------------------------------------------------
@@ -104,7 +107,7 @@ def _entries_norm(
     if ord == -math.inf:
         return min_(size, axes, keepdims=keepdims)
     if ord == 0:
-        return sum_(cast(truth(size), size.dtype or "float32"), axes, keepdims=keepdims)
+        return sum_(cast(truth(size), size.dtype), axes, keepdims=keepdims)
     if ord == 1:
         return sum_(size, axes, keepdims=keepdims)
     total = sum_(e.pow_(size, like(float(ord), size)), axes, keepdims=keepdims)
@@ -180,7 +183,9 @@ def cond(x: ArrayLike, p: Any = None) -> Array:
         if p == -2:
             return divide(1.0, ratio)
         return ratio
-    return norm(array, p, (-2, -1)) * norm(inv(array), p, (-2, -1))
+    matrices = (-2, -1)
+    size = norm(array, p, matrices)
+    return size * norm(inv(array), p, matrices)
 
 
 # --- products -------------------------------------------------------------------------------------------------------
@@ -204,7 +209,9 @@ def matrix_power(a: ArrayLike, n: int) -> Array:
     else:
         base = array
     if n == 0:
-        return broadcast_to(eye(sizes_of(array)[-1], dtype=array.dtype), array.dims)
+        return broadcast_to(
+            eye(sizes_of(array)[-1], dtype=DType(array.dtype)), array.dims
+        )
     found: Array | None = None
     for bit in bin(abs(int(n)))[2:]:
         if found is None:
@@ -229,7 +236,7 @@ def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 @lowering("jax.numpy.vecmat")
 def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    return squeeze(matmul(expand_dims(e.conj(asarray(x1)), -2), x2), -2)
+    return squeeze(matmul(expand_dims(conjugate(asarray(x1)), -2), x2), -2)
 
 
 # --- inverses and solutions -----------------------------------------------------------------------------------------
@@ -244,7 +251,7 @@ def inv(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> A
 def solve(a: ArrayLike, b: ArrayLike) -> Array:
     matrix, right = inexact(_square(a), asarray(b))
     if not right.rank:
-        raise Refused("the right side is a scalar", "operands")
+        raise Refused("the right side is a scalar")
     if matrix.rank > 2 and right.rank != matrix.rank:
         raise Unsupported("a batch that depends on the release of JAX")
     vector = right.rank == 1
@@ -263,8 +270,11 @@ def scipy_solve(
     a: ArrayLike,
     b: ArrayLike,
     lower: bool = False,
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    debug: bool = False,
+    check_finite: bool = True,
     assume_a: str = "gen",
-    **options: Any,
 ) -> Array:
     if assume_a == "pos":
         return cho_solve((scipy_cholesky(a, lower), lower), b)
@@ -273,14 +283,13 @@ def scipy_solve(
     return solve(a, b)
 
 
-@lowering(f"{_SCIPY}.solve_triangular")
+@lowering(f"{_SCIPY}.solve_triangular", unread="overwrite_b debug check_finite")
 def solve_triangular(
     a: ArrayLike,
     b: ArrayLike,
     trans: Any = 0,
     lower: bool = False,
     unit_diagonal: bool = False,
-    **options: Any,
 ) -> Array:
     matrix = _matrix(a)
     if lower:
@@ -292,7 +301,7 @@ def solve_triangular(
         kept = weak_as(where(one, like(1, matrix), kept), matrix)
     if trans in (1, "T", 2, "C"):
         kept = swapaxes(kept, -1, -2)
-    found = solve(e.conj(kept) if trans in (2, "C") else kept, b)
+    found = solve(conjugate(kept) if trans in (2, "C") else kept, b)
     return weak_as(found, *inexact(matrix, asarray(b)))
 
 
@@ -341,7 +350,8 @@ def tensorinv(a: ArrayLike, ind: int = 2) -> Array:
     first = sizes_of(array)[:ind]
     second = sizes_of(array)[ind:]
     require_equal(math.prod(first), math.prod(second), "not as many rows as columns")
-    return reshape(inv(reshape(array, (math.prod(first), -1))), (*second, *first))
+    matrix = reshape(array, (math.prod(first), -1))
+    return reshape(inv(matrix), (*second, *first))
 
 
 @lowering(f"{_LINALG}.pinv")
@@ -359,7 +369,8 @@ def pinv(
     small = e.le(values, values[..., :1] * bound)
     inverse = where(small, 0.0, divide(1.0, where(small, 1.0, values)))
     return matmul(
-        _adjoint(right) * expand_dims(asarray(inverse, array.dtype), -2), _adjoint(left)
+        _adjoint(right) * expand_dims(cast(asarray(inverse), array.dtype), -2),
+        _adjoint(left),
     )
 
 
@@ -371,7 +382,7 @@ def lstsq(
     if numpy_resid or rcond is not None:
         raise Unsupported("lstsq with rcond or NumPy's residuals")
     if matrix.rank != 2 or right.rank not in (1, 2):
-        raise Refused("needs a matrix and a vector or matrix", "operands")
+        raise Refused("needs a matrix and a vector or matrix")
     if right.rank == 2:
         columns = right
     else:
@@ -398,7 +409,8 @@ def matrix_rank(
     values = svdvals(array)
     given = tol if rtol is None else rtol
     if given is None:
-        bound = real(greatest(*sizes_of(array)[-2:])) * float(np.finfo(np.float32).eps)
+        largest = greatest(*sizes_of(array)[-2:])
+        bound = real(largest) * float(np.finfo(np.float32).eps)
     else:
         bound = given
     return sum_(e.gt(values, values[..., :1] * bound), axis=-1)
@@ -418,10 +430,25 @@ def polyfit(
 
     if full or cov or rcond is not None:
         raise Unsupported("polyfit with its residuals or covariance")
-    places, heights = inexact(strong(asarray(x)), asarray(y))
+    given = asarray(x)
+    if given.rank != 1:
+        raise Refused("x is no vector", "ranks")
+    if dtypes.is_kind(given.dtype, "floating", "complex") is False:
+        raise Refused(f"x is in floats, got {given.dtype}", "dtypes")
+    places, heights = inexact(strong(given), asarray(y))
+    if heights.rank not in (1, 2):
+        raise Refused("y is no vector or matrix", "ranks")
+    require_equal(places.dims[0], heights.dims[0], "lengths of x and y differ")
+    if places.dims[0] == 0:
+        raise Refused("no points to fit", "sizes")
+    if int(deg) < 0:
+        raise Refused(f"the degree is {deg}", "sizes")
     powers = vander(places, int(deg) + 1)
     if w is not None:
         weights = asarray(w)
+        if weights.rank != 1:
+            raise Refused("weights are no vector", "ranks")
+        require_equal(weights.dims[0], places.dims[0], "lengths of x and w differ")
         powers = powers * expand_dims(weights, -1)
         heights = heights * (weights if heights.rank == 1 else expand_dims(weights, -1))
     scale = e.sqrt(sum_(powers * powers, axis=0))
@@ -450,8 +477,8 @@ def poly(seq_of_zeros: ArrayLike) -> Array:
     (array,) = inexact(asarray(seq_of_zeros))
     if array.rank != 1:
         raise Unsupported("the characteristic polynomial of a matrix")
-    found = ones((1,), array.dtype)
-    zero = zeros((1,), array.dtype)
+    found = ones((1,), DType(array.dtype))
+    zero = zeros((1,), DType(array.dtype))
     for k in range(known(sizes_of(array)[0])):
         found = concatenate([found, zero]) - array[k] * concatenate([zero, found])
     return found
@@ -505,14 +532,13 @@ def qr(a: ArrayLike, mode: str = "reduced") -> Any:
     return found
 
 
-@lowering(f"{_SCIPY}.qr")
+@lowering(f"{_SCIPY}.qr", unread="check_finite")
 def scipy_qr(
     a: ArrayLike,
     overwrite_a: bool = False,
     lwork: Any = None,
     mode: str = "full",
     pivoting: bool = False,
-    **options: Any,
 ) -> Any:
     if pivoting:
         raise Unsupported("qr with pivoting")
@@ -530,20 +556,17 @@ def svd(
     full_matrices: bool = True,
     compute_uv: bool = True,
     hermitian: bool = False,
-    **options: Any,
+    subset_by_index: Any = None,
 ) -> Any:
-    if any(option is not None for option in options.values()):
-        raise Unsupported("some of the singular values")
+    not_read(subset_by_index=subset_by_index)
     found = p.svd(_matrix(a), full_matrices=bool(full_matrices and compute_uv))
     if compute_uv:
         return found
     return found[1]
 
 
-@lowering(f"{_SCIPY}.svd")
-def scipy_svd(
-    a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True, **options: Any
-) -> Any:
+@lowering(f"{_SCIPY}.svd", unread="overwrite_a check_finite lapack_driver")
+def scipy_svd(a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True) -> Any:
     return svd(a, full_matrices, compute_uv)
 
 
@@ -572,10 +595,14 @@ def scipy_eigh(
     b: Any = None,
     lower: bool = True,
     eigvals_only: bool = False,
-    **options: Any,
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    turbo: bool = True,
+    eigvals: Any = None,
+    type: int = 1,
+    check_finite: bool = True,
 ) -> Any:
-    if b is not None or options.get("eigvals") is not None:
-        raise Unsupported("a generalised problem, or some of the eigenvalues")
+    not_read(b=b, eigvals=eigvals)
     found = p.eigh(_symmetric(a))
     if eigvals_only:
         return found[0]
@@ -628,8 +655,8 @@ def _order(pivots: Array) -> Array:
     return order
 
 
-@lowering(f"{_SCIPY}.polar")
-def polar(a: ArrayLike, side: str = "right", **options: Any) -> tuple[Array, Array]:
+@lowering(f"{_SCIPY}.polar", unread="method eps max_iterations")
+def polar(a: ArrayLike, side: str = "right") -> tuple[Array, Array]:
     left, values, right = p.svd(strong(_matrix(a)), full_matrices=False)
     unitary = matmul(left, right)
     if side == "right":
@@ -646,7 +673,7 @@ def expm(
     squarings = 10
     terms = 12
     small = array * 2.0**-squarings
-    unit = broadcast_to(eye(sizes_of(array)[-1], dtype=array.dtype), array.dims)
+    unit = broadcast_to(eye(sizes_of(array)[-1], dtype=DType(array.dtype)), array.dims)
     found = unit
     for k in range(terms, 0, -1):
         found = unit + matmul(small, found) / float(k)
@@ -678,7 +705,7 @@ def block_diag(*arrs: ArrayLike) -> Array:
 def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Array:
     column = asarray(c)
     if r is None:
-        row = e.conj(column)
+        row = conjugate(column)
     else:
         row = asarray(r)
     if column.rank != 1 or row.rank != 1:
@@ -697,7 +724,7 @@ def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Array:
 def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Array:
     column = asarray(c)
     if r is None:
-        row = zeros(column.dims, column.dtype)
+        row = zeros(column.dims, DType(column.dtype))
     else:
         row = asarray(r)
     if column.rank != 1 or row.rank != 1:
@@ -729,7 +756,8 @@ def companion(a: ArrayLike) -> Array:
     size = sizes_of(array)[-1] - 1
     row = -array[..., 1:] / array[..., :1]
     below = broadcast_to(
-        eye(size - 1, size, dtype=array.dtype), (*array.dims[:-1], size - 1, size)
+        eye(size - 1, size, dtype=DType(array.dtype)),
+        (*array.dims[:-1], size - 1, size),
     )
     return concatenate([expand_dims(row, -2), below], -2)
 
@@ -741,10 +769,11 @@ def hilbert(n: int) -> Array:
 
 
 @lowering(f"{_SCIPY}.dft")
-def dft(n: int, scale: str | None = None, **options: Any) -> Array:
+def dft(n: int, scale: str | None = None, *, dtype: Any = None) -> Array:
+    not_read(dtype=dtype)
     size = int_of(n)
     places = np.arange(size)
     factor = {None: 1.0, "sqrtn": size**-0.5, "n": 1.0 / size}[scale]
-    return asarray(
-        np.exp(-2j * math.pi * places[:, None] * places[None, :] / size) * factor
-    )
+    products = places[:, None] * places[None, :]
+    angles = 2 * math.pi * products / size
+    return asarray(np.exp(-1j * angles) * factor)

@@ -10,9 +10,12 @@ from shardtypes.lang import dtypes
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.lowerings.convert import (
     ArrayLike,
+    DType,
     asarray,
     axis_of,
+    cast,
     inexact,
+    is_zero,
     like,
     promoted,
     real,
@@ -139,7 +142,7 @@ def softmax_cross_entropy_with_integer_labels(
     at = axis_of(axis, scores.rank)
     if asarray(labels).rank != scores.rank - 1:
         raise ValueError("labels have a dimension less than logits")
-    chosen = one_hot(labels, sizes_of(scores)[at], dtype=scores.dtype)
+    chosen = one_hot(labels, sizes_of(scores)[at], dtype=DType(scores.dtype))
     return softmax_cross_entropy(scores, moveaxis(chosen, -1, at), at, where)
 
 
@@ -147,9 +150,7 @@ def softmax_cross_entropy_with_integer_labels(
 def safe_softmax_cross_entropy(logits: ArrayLike, labels: ArrayLike) -> Array:
     _required(logits)
     weights = asarray(labels)
-    products = where(
-        e.eq(weights, like(0, weights)), 0.0, multiply(weights, log_softmax(logits))
-    )
+    products = where(is_zero(weights), 0.0, multiply(weights, log_softmax(logits)))
     return e.neg(sum_(products, axis=-1))
 
 
@@ -157,7 +158,7 @@ def safe_softmax_cross_entropy(logits: ArrayLike, labels: ArrayLike) -> Array:
 def sigmoid_binary_cross_entropy(logits: ArrayLike, labels: ArrayLike) -> Array:
     _required(logits)
     scores = asarray(logits)
-    weights = asarray(labels, scores.dtype)
+    weights = cast(asarray(labels), scores.dtype)
     return e.neg(
         weights * log_sigmoid(scores) + (1.0 - weights) * log_sigmoid(e.neg(scores))
     )
@@ -173,10 +174,10 @@ def sigmoid_focal_loss(
 ) -> Array:
     """The cross entropy, less where the prediction is good."""
     scores = asarray(logits)
-    weights = asarray(labels, scores.dtype)
+    weights = cast(asarray(labels), scores.dtype)
     chance = e.logistic(scores)
     right = chance * weights + (1.0 - chance) * (1.0 - weights)
-    power = asarray(gamma, scores.dtype)
+    power = cast(asarray(gamma), scores.dtype)
     loss = sigmoid_binary_cross_entropy(scores, weights) * e.pow_(1.0 - right, power)
     if alpha is None:
         return loss

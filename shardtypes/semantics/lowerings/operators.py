@@ -9,15 +9,17 @@ from shardtypes.semantics.array import Array
 from shardtypes.semantics.lowerings.convert import (
     ArrayLike,
     asarray,
-    cast,
+    cast_each,
     inexact,
     like,
     promoted,
     strong,
     weak_as,
+    without_bool,
 )
 from shardtypes.semantics.primitive import Primitive
 from shardtypes.semantics.primitives import elementwise as e
+from shardtypes.semantics.primitives.structure import zeros_like
 from shardtypes.semantics.registry import lowering
 
 _JNP = "jax.numpy"
@@ -30,9 +32,7 @@ def _is_bool(x: Array) -> bool:
 def numeric(*operands: ArrayLike) -> list[Array]:
     """The operands promoted, booleans to integers."""
     arrays = promoted(*map(asarray, operands))
-    if any(map(_is_bool, arrays)):
-        return [cast(array, "int32") for array in arrays]
-    return arrays
+    return [cast_each(array, without_bool) for array in arrays]
 
 
 @lowering(f"{_JNP}.add")
@@ -87,11 +87,14 @@ def remainder(x: ArrayLike, y: ArrayLike) -> Array:
 
 @lowering(f"{_JNP}.power", f"{_JNP}.pow")
 def power(x: ArrayLike, y: ArrayLike) -> Array:
-    if isinstance(y, int) and not isinstance(y, bool):
-        base = asarray(x)
-        if not _is_bool(base):
-            return e.integer_pow(base, y=y)
-    return _power(*numeric(x, y))
+    if isinstance(y, int):
+        (base,) = numeric(x)
+        return e.integer_pow(base, y=int(y))
+    base, exponent = asarray(x), asarray(y)
+    whole = dtypes.is_kind(exponent.dtype, "signed", "unsigned")
+    if whole and dtypes.is_kind(base.dtype, "floating", "complex"):
+        return e.pow_(base, exponent)
+    return _power(*numeric(base, exponent))
 
 
 def _power(base: Array, exponent: Array) -> Array:
@@ -108,9 +111,33 @@ def negative(x: ArrayLike) -> Array:
 @lowering(f"{_JNP}.abs", f"{_JNP}.absolute")
 def absolute(x: ArrayLike) -> Array:
     array = asarray(x)
-    if _is_bool(array):
+    if dtypes.is_kind(array.dtype, "bool", "unsigned"):
         return array
     return e.abs_(array)
+
+
+@lowering(f"{_JNP}.real")
+def real(x: ArrayLike) -> Array:
+    array = asarray(x)
+    if dtypes.is_kind(array.dtype, "complex") is False:
+        return array
+    return e.real(array)
+
+
+@lowering(f"{_JNP}.imag")
+def imag(x: ArrayLike) -> Array:
+    array = asarray(x)
+    if dtypes.is_kind(array.dtype, "complex") is False:
+        return zeros_like(array)
+    return e.imag(array)
+
+
+@lowering(f"{_JNP}.conj", f"{_JNP}.conjugate")
+def conjugate(x: ArrayLike) -> Array:
+    array = asarray(x)
+    if dtypes.is_kind(array.dtype, "complex") is False:
+        return array
+    return e.conj(array)
 
 
 @lowering(f"{_JNP}.invert", f"{_JNP}.bitwise_not", f"{_JNP}.bitwise_invert")

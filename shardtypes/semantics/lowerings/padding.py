@@ -15,9 +15,10 @@ from shardtypes.semantics.lowerings.convert import (
     sizes_of,
 )
 from shardtypes.semantics.lowerings.indexing import indexed
+from shardtypes.semantics.lowerings.unpromoted import of_one_dtype
 from shardtypes.semantics.primitives import elementwise as e
 from shardtypes.semantics.primitives import structure as s
-from shardtypes.semantics.registry import Unsupported, lowering
+from shardtypes.semantics.registry import Refused, Unsupported, lowering
 from shardtypes.semantics.sizes import is_number
 
 _OF_ENTRIES = frozenset({"edge", "reflect", "symmetric", "wrap"})
@@ -27,7 +28,10 @@ _OF_ENTRIES = frozenset({"edge", "reflect", "symmetric", "wrap"})
 @lowering("jax.lax.pad")
 def lax_pad(operand: ArrayLike, padding_value: ArrayLike, padding_config: Any) -> Array:
     config = tuple(tuple(int(number) for number in one) for one in padding_config)
-    return s.pad(asarray(operand), asarray(padding_value), padding_config=config)
+    array, value = of_one_dtype(operand=operand, padding_value=padding_value)
+    if value.shape:
+        raise Refused("the padding value is a scalar")
+    return s.pad(array, value, padding_config=config)
 
 
 @lowering("jax.numpy.pad")

@@ -5,53 +5,72 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from shardtypes.lang.dtypes import KEY
+from shardtypes.lang import dtypes
 from shardtypes.lang.size import Size
-from shardtypes.semantics.array import Array, Shape
+from shardtypes.semantics.array import Array, Shape, UnknownRank
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.lowerings.convert import (
     ArrayLike,
     asarray,
+    axis_of,
     cast,
     dtype_name,
     int_of,
     like,
+    not_read,
     shape_of,
     sizes_of,
 )
 from shardtypes.semantics.lowerings.elementwise import clip
 from shardtypes.semantics.lowerings.indexing import take
 from shardtypes.semantics.lowerings.operators import add, multiply
-from shardtypes.semantics.lowerings.reductions import argmax, argsort
-from shardtypes.semantics.lowerings.shapes import common_shape
+from shardtypes.semantics.lowerings.reductions import argmax, argsort, top_k
+from shardtypes.semantics.lowerings.shapes import (
+    common_shape,
+    moveaxis,
+    require_broadcast,
+    reshape,
+)
 from shardtypes.semantics.primitives import elementwise as e
 from shardtypes.semantics.primitives import random as p
-from shardtypes.semantics.registry import Unsupported, lowering
+from shardtypes.semantics.registry import Refused, Unsupported, lowering
 from shardtypes.semantics.simulated import Simulated
 
 _RANDOM = "jax.random"
 
 
-@lowering(f"{_RANDOM}.key")
-def key(seed: Any, **options: Any) -> Array:
+@lowering(f"{_RANDOM}.key", unread="impl dtype")
+def key(seed: Any) -> Array:
     return p.random_wrap(untyped_key(seed))
 
 
 @lowering(f"{_RANDOM}.PRNGKey")
-def untyped_key(seed: Any, **options: Any) -> Array:
+def untyped_key(seed: Any, *, impl: Any = None) -> Array:
+    not_read(impl=impl)
     number = int_of(seed)
     words = np.asarray([(number >> 32) & 0xFFFFFFFF, number & 0xFFFFFFFF], np.uint32)
     return Array((2,), "uint32", value=Simulated.everywhere(words))
 
 
-@lowering(f"{_RANDOM}.wrap_key_data")
-def wrap_key_data(key_bits_array: Array, **options: Any) -> Array:
-    return p.random_wrap(key_bits_array)
+@lowering(f"{_RANDOM}.wrap_key_data", unread="impl dtype")
+def wrap_key_data(key_bits_array: ArrayLike) -> Array:
+    words = asarray(key_bits_array)
+    if words.rank == 0:
+        raise Refused("needs the words of a key in a last dimension", "ranks")
+    if words.dtype != "uint32":
+        raise Refused(f"the words of a key are uint32, got {words.dtype}", "dtypes")
+    if words.dims[-1] != 2:
+        raise Unsupported("a key of another generator than threefry")
+    return p.random_wrap(words)
 
 
 @lowering(f"{_RANDOM}.key_data")
 def key_data(keys: Array) -> Array:
-    return p.random_unwrap(keys) if keys.dtype == KEY else keys
+    if p.is_typed(keys):
+        return p.random_unwrap(keys)
+    if keys.value is None and keys.dtype != "uint32":
+        raise UnknownRank  # typed or not, as its dtype is not known
+    return keys
 
 
 @lowering(f"{_RANDOM}.clone")
@@ -60,7 +79,14 @@ def clone(key: Array) -> Array:
 
 
 @lowering(f"{_RANDOM}.split")
+def split_key(key: Array, num: Any = 2) -> Array:
+    if key.shape is None:
+        raise UnknownRank
+    return split(key, num)
+
+
 def split(key: Array, num: Any = 2) -> Array:
+    """Keys to draw with, of any key: what is drawn has the same shape, whichever the kind of key."""
     return p.random_split(key, shape=shape_of(num))
 
 
@@ -69,9 +95,9 @@ def fold_in(key: Array, data: Any) -> Array:
     return p.random_fold_in(key, asarray(data))
 
 
-@lowering(f"{_RANDOM}.bits")
+@lowering(f"{_RANDOM}.bits", unread="out_sharding")
 def bits(key: Array, shape: Any = (), dtype: Any = None) -> Array:
-    return p.random_bits(key, shape=shape_of(shape))
+    return asarray(p.random_bits(key, shape=shape_of(shape)), dtype)
 
 
 def unit(key: Array, shape: Shape) -> Array:
@@ -82,36 +108,46 @@ def unit(key: Array, shape: Shape) -> Array:
     return multiply(cast(drawn, "float32"), 2.0**-23)
 
 
-@lowering(f"{_RANDOM}.uniform")
+@lowering(f"{_RANDOM}.uniform", unread="out_sharding")
 def uniform(
     key: Array,
     shape: Any = (),
     dtype: Any = float,
     minval: ArrayLike = 0.0,
     maxval: ArrayLike = 1.0,
-    **options: Any,
 ) -> Array:
     low = asarray(minval)
     high = asarray(maxval)
-    drawn = add(multiply(unit(key, shape_of(shape)), high - low), low)
+    sizes = shape_of(shape)
+    drawn = add(multiply(unit(key, sizes), high - low), low)
+    if not _is_of_shape(drawn, sizes):
+        raise Unsupported("bounds with more entries than are drawn")
     return asarray(drawn, dtype)
 
 
-@lowering(f"{_RANDOM}.normal")
-def normal(key: Array, shape: Any = (), dtype: Any = float, **options: Any) -> Array:
+def _is_of_shape(array: Array, sizes: tuple[Any, ...]) -> bool:
+    """Whether no size of 1 among these was broadcast."""
+    if array.rank != len(sizes):
+        return False
+    return all(
+        size != 1 or dim == 1 for dim, size in zip(array.dims, sizes, strict=True)
+    )
+
+
+@lowering(f"{_RANDOM}.normal", unread="out_sharding")
+def normal(key: Array, shape: Any = (), dtype: Any = float) -> Array:
     low = float(np.nextafter(np.float32(-1.0), np.float32(0.0)))
     drawn = add(multiply(unit(key, shape_of(shape)), 1.0 - low), low)
     return asarray(multiply(e.erf_inv(drawn), math.sqrt(2)), dtype)
 
 
-@lowering(f"{_RANDOM}.truncated_normal")
+@lowering(f"{_RANDOM}.truncated_normal", unread="out_sharding")
 def truncated_normal(
     key: Array,
     lower: ArrayLike,
     upper: ArrayLike,
     shape: Any = None,
     dtype: Any = float,
-    **options: Any,
 ) -> Array:
     low = asarray(lower, float)
     high = asarray(upper, float)
@@ -126,14 +162,13 @@ def truncated_normal(
     return asarray(clip(drawn, low, high), dtype)
 
 
-@lowering(f"{_RANDOM}.randint")
+@lowering(f"{_RANDOM}.randint", unread="out_sharding")
 def randint(
     key: Array,
     shape: Any,
     minval: ArrayLike,
     maxval: ArrayLike,
     dtype: Any = int,
-    **options: Any,
 ) -> Array:
     """JAX draws twice the bits, to be even for any span."""
     name = dtype_name(dtype)
@@ -148,10 +183,8 @@ def randint(
     return add(low, cast(e.rem(offset, span), name))
 
 
-@lowering(f"{_RANDOM}.bernoulli")
-def bernoulli(
-    key: Array, p: ArrayLike = 0.5, shape: Any = None, **options: Any
-) -> Array:
+@lowering(f"{_RANDOM}.bernoulli", unread="mode out_sharding")
+def bernoulli(key: Array, p: ArrayLike = 0.5, shape: Any = None) -> Array:
     chance = asarray(p, float)
     if shape is None:
         sizes = chance.dims
@@ -160,34 +193,60 @@ def bernoulli(
     return e.lt(unit(key, sizes), chance)
 
 
-@lowering(f"{_RANDOM}.exponential")
-def exponential(
-    key: Array, shape: Any = (), dtype: Any = float, **options: Any
-) -> Array:
+@lowering(f"{_RANDOM}.exponential", unread="out_sharding")
+def exponential(key: Array, shape: Any = (), dtype: Any = float) -> Array:
     return asarray(e.neg(e.log1p(e.neg(unit(key, shape_of(shape))))), dtype)
 
 
-@lowering(f"{_RANDOM}.gumbel")
-def gumbel(key: Array, shape: Any = (), dtype: Any = float, **options: Any) -> Array:
+@lowering(f"{_RANDOM}.gumbel", unread="mode out_sharding")
+def gumbel(key: Array, shape: Any = (), dtype: Any = float) -> Array:
     tiny = float(np.finfo(np.float32).tiny)
     drawn = uniform(key, shape, float, tiny, 1.0)
     return asarray(e.neg(e.log(e.neg(e.log(drawn)))), dtype)
 
 
-@lowering(f"{_RANDOM}.categorical")
+@lowering(f"{_RANDOM}.categorical", unread="mode out_sharding")
 def categorical(
-    key: Array, logits: ArrayLike, axis: int = -1, shape: Any = None, **options: Any
+    key: Array,
+    logits: ArrayLike,
+    axis: int = -1,
+    shape: Any = None,
+    replace: bool = True,
 ) -> Array:
-    scores = asarray(logits, float)
-    if shape is not None or options.get("replace") is False:
-        raise Unsupported("a categorical draw of another shape")
-    return argmax(gumbel(key, scores.dims) + scores, axis=axis)
+    scores = asarray(logits)
+    if dtypes.is_kind(scores.dtype, "floating") is False:
+        raise Refused(f"logits are floats, got {scores.dtype}", "dtypes")
+    along = axis_of(axis, scores.rank)
+    batch = list(scores.dims)
+    size = batch.pop(along)
+    if shape is None:
+        sizes = tuple(batch)
+    else:
+        sizes = shape_of(shape)
+    extra = len(sizes) - len(batch)
+    if extra < 0:
+        raise Refused(f"the shape has fewer than {len(batch)} dimensions", "operands")
+    require_broadcast(batch, sizes, "the shape does not end in that of the batch")
+    if not replace:
+        return _without_replacement(key, scores, along, sizes, extra)
+    drawn = [*sizes[extra:]]
+    drawn.insert(along, size)
+    noise = gumbel(key, (*sizes[:extra], *drawn))
+    return argmax(noise + scores, axis=extra + along)
 
 
-@lowering(f"{_RANDOM}.permutation")
-def permutation(
-    key: Array, x: Any, axis: int = 0, independent: bool = False, **options: Any
+def _without_replacement(
+    key: Array, scores: Array, along: int, sizes: tuple[Any, ...], extra: int
 ) -> Array:
+    """The categories of the greatest sums, in front of the dimensions of the batch."""
+    count = math.prod(sizes[:extra])
+    noisy = moveaxis(gumbel(key, scores.dims) + scores, along, -1)
+    _, places = top_k(noisy, count)
+    return reshape(moveaxis(places, -1, 0), sizes)
+
+
+@lowering(f"{_RANDOM}.permutation", unread="out_sharding")
+def permutation(key: Array, x: Any, axis: int = 0, independent: bool = False) -> Array:
     """Which permutation is drawn is not the one of JAX: it is one, and the same for the same key."""
     if independent:
         raise Unsupported("a permutation of each row by itself")
@@ -198,7 +257,7 @@ def permutation(
     return take(array, argsort(unit(key, (size,))), axis)
 
 
-@lowering(f"{_RANDOM}.choice")
+@lowering(f"{_RANDOM}.choice", unread="mode")
 def choice(
     key: Array,
     a: Any,
@@ -206,7 +265,6 @@ def choice(
     replace: bool = True,
     p: ArrayLike | None = None,
     axis: int = 0,
-    **options: Any,
 ) -> Array:
     if p is not None or not replace:
         raise Unsupported("a choice with weights, or without replacement")

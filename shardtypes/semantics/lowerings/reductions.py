@@ -4,32 +4,38 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
+from functools import wraps
 from typing import Any
 
 from shardtypes.lang import dtypes
 from shardtypes.semantics.array import Array
-from shardtypes.semantics.local_sizes import whole
 from shardtypes.semantics.lowerings.convert import (
     ArrayLike,
     asarray,
     axes_of,
     axis_of,
     cast,
+    cast_each,
+    default,
+    dtype_name,
     inexact,
+    lax_axis_of,
     like,
-    promoted,
+    shape_of,
     sizes_of,
+    stored,
     strong,
     weak_as,
 )
 from shardtypes.semantics.lowerings.elementwise import isnan, truth, where
 from shardtypes.semantics.lowerings.operators import divide, multiply, subtract
-from shardtypes.semantics.primitive import Primitive
+from shardtypes.semantics.primitive import Primitive, require_equal
 from shardtypes.semantics.primitives import elementwise as e
 from shardtypes.semantics.primitives import reductions as r
 from shardtypes.semantics.primitives.structure import expand_dims, reshape
-from shardtypes.semantics.registry import Unsupported, lowering
-from shardtypes.semantics.sizes import greatest
+from shardtypes.semantics.registry import Refused, Unsupported, lowering
+from shardtypes.semantics.sizes import greatest, is_surely_less
 
 _JNP, _LAX, _NN = "jax.numpy", "jax.lax", "jax.nn"
 
@@ -43,12 +49,36 @@ def widened(array: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
 
 def accumulated(array: Array) -> Array:
     """The array in the dtype in which ``sum`` adds: small integers and booleans in 32 bits."""
-    kind = dtypes.KIND_OF.get(array.dtype or "")
+    return cast_each(array, _accumulating)
+
+
+def _accumulating(dtype: str) -> str:
+    kind = dtypes.KIND_OF.get(dtype)
     if kind == "unsigned":
-        return cast(array, "uint32")
+        return _larger(dtype, stored("uint64"))
     if kind in ("bool", "signed"):
-        return cast(array, "int32")
+        return _larger(dtype, default(int))
+    return dtype
+
+
+def _summing_up(dtype: str) -> str:
+    if dtype == "bool":
+        return default(int)
+    return dtype
+
+
+def _larger(a: str, b: str) -> str:
+    return max(b, a, key=dtypes.bits)
+
+
+def open_if_narrow(array: Array) -> Array:
+    """The array, without a dtype if it has few bits: some releases refuse it."""
+    if array.dtype in _NARROW:
+        return replace(array, dtype=None)
     return array
+
+
+_NARROW = ("int2", "int4", "uint2", "uint4")
 
 
 def masked(array: Array, mask: ArrayLike | None, value: complex) -> Array:
@@ -61,15 +91,17 @@ def masked(array: Array, mask: ArrayLike | None, value: complex) -> Array:
 def _reduce(
     primitive: Primitive,
     array: Array,
-    axis: Any,
+    axes: tuple[int, ...],
     keepdims: bool,
     initial: ArrayLike | None,
     combine: Primitive,
 ) -> Array:
-    axes = axes_of(axis, array.rank)
     found = primitive(array, axes=axes)
     if initial is not None:
-        found = combine(*promoted(found, asarray(initial)))
+        first = asarray(initial)
+        if first.shape:
+            raise Refused("the initial value is a scalar")
+        found = combine(found, weak_as(_in_its_dtype(first, found), found))
     return strong(widened(found, axes, keepdims))
 
 
@@ -87,9 +119,11 @@ def sum_(
     array = asarray(a, dtype)
     if dtype is None and promote_integers:
         array = accumulated(array)
-    return _reduce(
-        r.reduce_sum, masked(array, where, 0), axis, keepdims, initial, e.add
-    )
+    axes = axes_of(axis, array.rank)
+    kept = masked(array, where, 0)
+    if array.dtype == "bool":
+        return _reduce(r.reduce_or, kept, axes, keepdims, initial, e.or_)
+    return _reduce(r.reduce_sum, kept, axes, keepdims, initial, e.add)
 
 
 @lowering(f"{_JNP}.prod")
@@ -103,12 +137,32 @@ def prod(
     where: ArrayLike | None = None,
     promote_integers: bool = True,
 ) -> Array:
-    array = asarray(a, dtype)
+    array = open_if_narrow(asarray(a, dtype))
     if dtype is None and promote_integers:
         array = accumulated(array)
-    return _reduce(
-        r.reduce_prod, masked(array, where, 1), axis, keepdims, initial, e.mul
-    )
+    axes = axes_of(axis, array.rank)
+    kept = masked(array, where, 1)
+    if array.dtype == "bool":
+        return _reduce(r.reduce_and, kept, axes, keepdims, initial, e.and_)
+    return _reduce(r.reduce_prod, kept, axes, keepdims, initial, e.mul)
+
+
+def _in_its_dtype(value: Array, array: Array) -> Array:
+    if array.dtype is None:
+        return value
+    return cast(value, array.dtype)
+
+
+def _masked_by(
+    array: Array, mask: ArrayLike | None, initial: ArrayLike | None
+) -> Array:
+    """The array, with the initial value of its extremum where a mask is false."""
+    if mask is None:
+        return array
+    if initial is None:
+        raise Refused("has no identity, so that `where` needs `initial`")
+    value = _in_its_dtype(asarray(initial), array)
+    return e.select_n(truth(mask), value, array, cases=2)
 
 
 @lowering(f"{_JNP}.max", f"{_JNP}.amax")
@@ -121,11 +175,9 @@ def max_(
     where: ArrayLike | None = None,
 ) -> Array:
     array = asarray(a)
-    if where is not None and initial is not None:
-        array = e.select_n(
-            truth(where), cast(asarray(initial), array.dtype or ""), array, cases=2
-        )
-    return _reduce(r.reduce_max, array, axis, keepdims, initial, e.max_)
+    axes = axes_of(axis, array.rank)
+    array = _masked_by(array, where, initial)
+    return _reduce(r.reduce_max, array, axes, keepdims, initial, e.max_)
 
 
 @lowering(f"{_JNP}.min", f"{_JNP}.amin")
@@ -138,11 +190,9 @@ def min_(
     where: ArrayLike | None = None,
 ) -> Array:
     array = asarray(a)
-    if where is not None and initial is not None:
-        array = e.select_n(
-            truth(where), cast(asarray(initial), array.dtype or ""), array, cases=2
-        )
-    return _reduce(r.reduce_min, array, axis, keepdims, initial, e.min_)
+    axes = axes_of(axis, array.rank)
+    array = _masked_by(array, where, initial)
+    return _reduce(r.reduce_min, array, axes, keepdims, initial, e.min_)
 
 
 @lowering(f"{_JNP}.any")
@@ -154,8 +204,10 @@ def any_(
     *,
     where: ArrayLike | None = None,
 ) -> Array:
+    array = truth(a)
+    axes = axes_of(axis, array.rank)
     return _reduce(
-        r.reduce_or, masked(truth(a), where, False), axis, keepdims, None, e.or_
+        r.reduce_or, masked(array, where, False), axes, keepdims, None, e.or_
     )
 
 
@@ -168,8 +220,10 @@ def all_(
     *,
     where: ArrayLike | None = None,
 ) -> Array:
+    array = truth(a)
+    axes = axes_of(axis, array.rank)
     return _reduce(
-        r.reduce_and, masked(truth(a), where, True), axis, keepdims, None, e.and_
+        r.reduce_and, masked(array, where, True), axes, keepdims, None, e.and_
     )
 
 
@@ -309,17 +363,12 @@ def count_nonzero(a: ArrayLike, axis: Any = None, keepdims: bool = False) -> Arr
 def _ignoring_nan(
     reduction: Callable[..., Array], value: float
 ) -> Callable[..., Array]:
-    def function(
-        a: ArrayLike,
-        axis: Any = None,
-        *args: Any,
-        keepdims: bool = False,
-        **options: Any,
-    ) -> Array:
-        array = asarray(a)
+    @wraps(reduction)
+    def function(a: ArrayLike, *args: Any, **options: Any) -> Array:
+        array = open_if_narrow(asarray(a))
         if dtypes.is_kind(array.dtype, "floating", "complex"):
             array = where(isnan(array), like(value, array), array)
-        return reduction(array, axis, *args, keepdims=keepdims, **options)
+        return reduction(array, *args, **options)
 
     return function
 
@@ -355,13 +404,13 @@ def _position(primitive: Primitive, worst: float | None = None) -> Callable[...,
         if worst is not None and dtypes.is_kind(array.dtype, "floating"):
             array = where(isnan(array), like(worst, array), array)
         if axis is None:
-            found = primitive(_flat(array), axes=(0,), index_dtype="int32")
+            found = primitive(_flat(array), axes=(0,), index_dtype=default(int))
             if keepdims:
                 return expand_dims(found, axes=tuple(range(array.rank)))
             return found
         axes = (axis_of(axis, array.rank),)
         return widened(
-            primitive(array, axes=axes, index_dtype="int32"), axes, bool(keepdims)
+            primitive(array, axes=axes, index_dtype=default(int)), axes, bool(keepdims)
         )
 
     return function
@@ -375,12 +424,23 @@ lowering(f"{_JNP}.nanargmin")(_position(r.argmin, float("inf")))
 
 @lowering(f"{_LAX}.argmax")
 def lax_argmax(operand: ArrayLike, axis: int, index_dtype: Any) -> Array:
-    return asarray(argmax(operand, axis), index_dtype)
+    return _lax_position(r.argmax, operand, axis, index_dtype)
 
 
 @lowering(f"{_LAX}.argmin")
 def lax_argmin(operand: ArrayLike, axis: int, index_dtype: Any) -> Array:
-    return asarray(argmin(operand, axis), index_dtype)
+    return _lax_position(r.argmin, operand, axis, index_dtype)
+
+
+def _lax_position(
+    primitive: Primitive, operand: ArrayLike, axis: int, index_dtype: Any
+) -> Array:
+    array = asarray(operand)
+    name = dtype_name(index_dtype)
+    if dtypes.is_kind(name, "signed", "unsigned") is False:
+        raise Refused(f"positions are integers, got {name}", "dtypes")
+    axes = (lax_axis_of(axis, array.rank),)
+    return primitive(array, axes=axes, index_dtype=name)
 
 
 def _lax_reduction(primitive: Primitive) -> Callable[[ArrayLike, Any], Array]:
@@ -395,7 +455,9 @@ def _lax_bits(primitive: Primitive) -> Callable[[ArrayLike, Any], Array]:
 
 
 for _name in ("sum", "prod", "max", "min"):
-    lowering(f"{_LAX}.reduce_{_name}")(_lax_reduction(r.PRIMITIVES[f"reduce_{_name}"]))
+    lowering(f"{_LAX}.reduce_{_name}", unread="out_sharding")(
+        _lax_reduction(r.PRIMITIVES[f"reduce_{_name}"])
+    )
 for _name in ("and", "or", "xor"):
     lowering(f"{_LAX}.reduce_{_name}")(_lax_bits(r.PRIMITIVES[f"reduce_{_name}"]))
 
@@ -405,8 +467,8 @@ def _cumulative(primitive: Primitive, widen: bool) -> Callable[..., Array]:
         a: ArrayLike, axis: Any = None, dtype: Any = None, out: None = None
     ) -> Array:
         array = asarray(a, dtype)
-        if array.dtype == "bool" and widen:
-            array = cast(array, "int32")
+        if widen:
+            array = cast_each(array, _summing_up)
         array, at = _along(array, axis)
         return strong(primitive(array, axis=at, reverse=False))
 
@@ -420,7 +482,8 @@ cumprod = lowering(f"{_JNP}.cumprod")(_cumulative(r.cumprod, True))
 def _lax_cumulative(primitive: Primitive) -> Callable[..., Array]:
     def function(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
         array = asarray(operand)
-        return primitive(array, axis=axis_of(axis, array.rank), reverse=bool(reverse))
+        at = lax_axis_of(axis, array.rank)
+        return primitive(array, axis=at, reverse=bool(reverse))
 
     return function
 
@@ -492,7 +555,7 @@ def log_softmax(
     return e.sub(shifted, e.log(total))
 
 
-@lowering("jax.nn.standardize")
+@lowering("jax.nn.standardize", unread="algorithm")
 def standardize(
     x: ArrayLike,
     axis: Any = -1,
@@ -537,8 +600,8 @@ def _flipped(array: Array, axis: int) -> Array:
 
 
 def _falling(array: Array) -> Array:
-    """What rises where an array falls. The negative of an unsigned 0 is still the least."""
-    if dtypes.is_kind(array.dtype, "unsigned"):
+    """What rises where an array falls. The negative of an unsigned 0 is still the least, and booleans have none."""
+    if dtypes.is_kind(array.dtype, "unsigned", "bool"):
         return e.not_(array)
     return e.neg(array)
 
@@ -552,17 +615,19 @@ def argsort(
     order: None = None,
     stable: bool = True,
     descending: bool = False,
+    dtype: Any = None,
 ) -> Array:
     array, dimension = _along(asarray(a), axis)
     key = _falling(array) if descending else array
-    return r.sort(
+    ordered = r.sort(
         key,
         r.positions(array.dims, dimension),
         dimension=dimension,
         num_keys=1,
         is_stable=True,
         count=2,
-    )[1]
+    )
+    return cast(ordered[1], dtype_name(dtype or int))
 
 
 @lowering(f"{_LAX}.sort")
@@ -583,12 +648,33 @@ def lax_sort(
     return found[0]
 
 
-@lowering(f"{_LAX}.top_k", f"{_LAX}.approx_max_k")
-def top_k(operand: ArrayLike, k: int, axis: int = -1, **options: Any) -> list[Array]:
-    from shardtypes.semantics.lowerings.shapes import slice_in_dim
+@lowering(
+    f"{_LAX}.approx_max_k",
+    unread="recall_target reduction_input_size_override aggregate_to_topk",
+)
+def approx_max_k(
+    operand: ArrayLike, k: int, reduction_dimension: int = -1
+) -> list[Array]:
+    array = asarray(operand)
+    if dtypes.is_kind(array.dtype, "floating") is False:
+        raise Refused(f"needs floats, got {array.dtype}", "dtypes")
+    return top_k(array, k, axis=reduction_dimension)
+
+
+@lowering(f"{_LAX}.top_k", unread="is_stable")
+def top_k(operand: ArrayLike, k: int, *, axis: int = -1) -> list[Array]:
 
     array = asarray(operand)
+    if dtypes.is_kind(array.dtype, "complex") is True:
+        raise Refused(f"complex numbers have no order, got {array.dtype}", "dtypes")
     dimension = axis_of(axis, array.rank)
+    size = array.dims[dimension]
+    (count,) = shape_of(k)
+    if is_surely_less(count, 0):
+        raise Refused(f"k is {count}", "sizes")
+    if size is not None and is_surely_less(size, count):
+        what = f"k is {count}, dimension {dimension} has {size}"
+        raise Refused(what, "sizes")
     places = r.positions(array.dims, dimension)
     _, found, where_ = r.sort(
         _falling(array),
@@ -600,9 +686,20 @@ def top_k(operand: ArrayLike, k: int, axis: int = -1, **options: Any) -> list[Ar
         count=3,
     )
     return [
-        slice_in_dim(found, 0, whole(k), axis=dimension),
-        slice_in_dim(weak_as(where_, array), 0, whole(k), axis=dimension),
+        _first(found, count, dimension),
+        _first(weak_as(where_, array), count, dimension),
     ]
+
+
+def _first(array: Array, count: Any, dimension: int) -> Array:
+    """So many entries along a dimension, which has as many."""
+    from shardtypes.semantics.lowerings.shapes import slice_in_dim
+
+    sizes: list[Any] = list(array.dims)
+    if isinstance(count, int) and isinstance(sizes[dimension], int):
+        return slice_in_dim(array, 0, count, axis=dimension)
+    sizes[dimension] = count
+    return replace(array, shape=tuple(sizes))
 
 
 @lowering(f"{_JNP}.average")
@@ -618,18 +715,37 @@ def average(
     if weights is None:
         return mean(a, axis, keepdims=keepdims)
     array, given = inexact(asarray(a), asarray(weights))
-    if given.rank != array.rank and axis is not None:
-        given = _along_axes(given, axis, array.rank)
+    if given.dims != array.dims:
+        given = _placed_weights(given, array, axis)
     total = sum_(multiply(array, given), axis, keepdims=keepdims)
     return divide(total, sum_(_widened_weights(given, array), axis, keepdims=keepdims))
 
 
-def _along_axes(weights: Array, axis: Any, rank: int) -> Array:
+def _placed_weights(weights: Array, array: Array, axis: Any) -> Array:
+    """Weights along the axes of an array, for all of it; of its shape, if there are as many dimensions."""
+    from shardtypes.semantics.lowerings.shapes import require_same_shape
+
+    if axis is None:
+        why = "weights of another shape need an axis"
+        require_same_shape(array, weights, why)
+        return weights
+    given = axis if isinstance(axis, (tuple, list)) else (axis,)
+    axes = [axis_of(one, array.rank) for one in given]
+    why = "weights have the shape of the array, or of its dimensions along the axes"
+    if weights.rank == array.rank > len(axes):
+        require_same_shape(array, weights, why)
+        return weights
+    if weights.rank != len(axes):
+        raise Refused(why, "operands")
+    for size, one in zip(weights.dims, axes, strict=True):
+        require_equal(size, array.dims[one], why)
+    return _along_axes(weights, axes, array.rank)
+
+
+def _along_axes(weights: Array, axes: list[int], rank: int) -> Array:
     """Weights that are given for some dimensions, in their order, of an array of this rank."""
     from shardtypes.semantics.lowerings.shapes import transpose
 
-    given = axis if isinstance(axis, (tuple, list)) else (axis,)
-    axes = [axis_of(one, rank) for one in given]
     ordered = transpose(weights, sorted(range(len(axes)), key=axes.__getitem__))
     shape = [1] * rank
     for one, size in zip(sorted(axes), sizes_of(ordered), strict=True):

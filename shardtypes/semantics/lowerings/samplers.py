@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from shardtypes.lang.size import Size
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.lowerings.contractions import einsum
 from shardtypes.semantics.lowerings.convert import (
@@ -16,11 +17,14 @@ from shardtypes.semantics.lowerings.convert import (
     asarray,
     inexact,
     int_of,
+    number_of,
+    of_shape,
     shape_of,
     sizes_of,
 )
 from shardtypes.semantics.lowerings.elementwise import where
 from shardtypes.semantics.lowerings.linalg import cholesky, norm, qr
+from shardtypes.semantics.lowerings.operators import power
 from shardtypes.semantics.lowerings.random import (
     bernoulli,
     exponential,
@@ -57,49 +61,56 @@ def _unit(key: Array, sizes: tuple[int, ...]) -> Array:
     return uniform(key, sizes, float, 1e-7, 1.0)
 
 
-@lowering(f"{_RANDOM}.cauchy")
-def cauchy(key: Array, shape: Any = (), dtype: Any = float, **options: Any) -> Array:
-    return asarray(e.tan(math.pi * (_unit(key, shape_of(shape)) - 0.5)), dtype or float)
+def _in_dtype(drawn: Array, dtype: Any) -> Array:
+    return asarray(drawn, dtype or float)
 
 
-@lowering(f"{_RANDOM}.laplace")
-def laplace(key: Array, shape: Any = (), dtype: Any = float, **options: Any) -> Array:
-    drawn = uniform(key, shape, float, -1.0 + 1e-7, 1.0)
-    return asarray(
-        e.neg(e.mul(e.sign(drawn), e.log1p(e.neg(e.abs_(drawn))))), dtype or float
-    )
-
-
-@lowering(f"{_RANDOM}.logistic")
-def logistic(key: Array, shape: Any = (), dtype: Any = float, **options: Any) -> Array:
+@lowering(f"{_RANDOM}.cauchy", unread="out_sharding")
+def cauchy(key: Array, shape: Any = (), dtype: Any = float) -> Array:
     drawn = _unit(key, shape_of(shape))
-    return asarray(e.sub(e.log(drawn), e.log1p(e.neg(drawn))), dtype or float)
+    angle = math.pi * (drawn - 0.5)
+    return _in_dtype(e.tan(angle), dtype)
 
 
-@lowering(f"{_RANDOM}.rademacher")
-def rademacher(key: Array, shape: Any = (), dtype: Any = None, **options: Any) -> Array:
+@lowering(f"{_RANDOM}.laplace", unread="out_sharding")
+def laplace(key: Array, shape: Any = (), dtype: Any = float) -> Array:
+    drawn = uniform(key, shape, float, -1.0 + 1e-7, 1.0)
+    size = e.log1p(e.neg(e.abs_(drawn)))
+    found = e.neg(e.mul(e.sign(drawn), size))
+    return _in_dtype(found, dtype)
+
+
+@lowering(f"{_RANDOM}.logistic", unread="out_sharding")
+def logistic(key: Array, shape: Any = (), dtype: Any = float) -> Array:
+    drawn = _unit(key, shape_of(shape))
+    rest = e.log1p(e.neg(drawn))
+    return _in_dtype(e.sub(e.log(drawn), rest), dtype)
+
+
+@lowering(f"{_RANDOM}.rademacher", unread="out_sharding")
+def rademacher(key: Array, shape: Any = (), dtype: Any = None) -> Array:
     drawn = where(bernoulli(key, 0.5, shape), 1, -1)
     return asarray(drawn, int if dtype is None else dtype)
 
 
-@lowering(f"{_RANDOM}.lognormal")
+@lowering(f"{_RANDOM}.lognormal", unread="out_sharding")
 def lognormal(
     key: Array,
     sigma: ArrayLike = 1.0,
     shape: Any = None,
     dtype: Any = float,
-    **options: Any,
 ) -> Array:
     sizes, (width,) = _spread(shape, sigma)
-    return asarray(e.exp(normal(key, sizes) * width), dtype or float)
+    return _in_dtype(e.exp(normal(key, sizes) * width), dtype)
 
 
-@lowering(f"{_RANDOM}.rayleigh")
+@lowering(f"{_RANDOM}.rayleigh", unread="out_sharding")
 def rayleigh(
-    key: Array, scale: ArrayLike, shape: Any = None, dtype: Any = float, **options: Any
+    key: Array, scale: ArrayLike, shape: Any = None, dtype: Any = float
 ) -> Array:
     sizes, (width,) = _spread(shape, scale)
-    return asarray(width * e.sqrt(-2.0 * e.log(_unit(key, sizes))), dtype or float)
+    drawn = e.log(_unit(key, sizes))
+    return _in_dtype(width * e.sqrt(-2.0 * drawn), dtype)
 
 
 @lowering(f"{_RANDOM}.weibull_min")
@@ -109,21 +120,21 @@ def weibull_min(
     concentration: ArrayLike,
     shape: Any = (),
     dtype: Any = float,
-    **options: Any,
 ) -> Array:
-    sizes, (width, power) = _spread(shape, scale, concentration)
-    return asarray(width * e.pow_(exponential(key, sizes), 1.0 / power), dtype or float)
+    """The parameters need not fit the shape: the result is of that to which all of them broadcast."""
+    width, exponent = inexact(asarray(scale), asarray(concentration))
+    sizes = shape_of(shape)
+    drawn = power(exponential(key, sizes), 1.0 / exponent)
+    return _in_dtype(drawn * width, dtype)
 
 
-@lowering(f"{_RANDOM}.pareto")
-def pareto(
-    key: Array, b: ArrayLike, shape: Any = None, dtype: Any = float, **options: Any
-) -> Array:
+@lowering(f"{_RANDOM}.pareto", unread="out_sharding")
+def pareto(key: Array, b: ArrayLike, shape: Any = None, dtype: Any = float) -> Array:
     sizes, (power,) = _spread(shape, b)
-    return asarray(e.exp(exponential(key, sizes) / power), dtype or float)
+    return _in_dtype(e.exp(exponential(key, sizes) / power), dtype)
 
 
-@lowering(f"{_RANDOM}.triangular")
+@lowering(f"{_RANDOM}.triangular", unread="out_sharding")
 def triangular(
     key: Array,
     left: ArrayLike,
@@ -131,18 +142,17 @@ def triangular(
     right: ArrayLike,
     shape: Any = None,
     dtype: Any = float,
-    **options: Any,
 ) -> Array:
     sizes, (low, top, high) = _spread(shape, left, mode, right)
     drawn = _unit(key, sizes)
     width = high - low
     rising = low + e.sqrt(drawn * width * (top - low))
     falling = high - e.sqrt((1.0 - drawn) * width * (high - top))
-    return asarray(where(drawn < (top - low) / width, rising, falling), dtype or float)
+    return _in_dtype(where(drawn < (top - low) / width, rising, falling), dtype)
 
 
-@lowering(f"{_RANDOM}.maxwell")
-def maxwell(key: Array, shape: Any = (), dtype: Any = float, **options: Any) -> Array:
+@lowering(f"{_RANDOM}.maxwell", unread="out_sharding")
+def maxwell(key: Array, shape: Any = (), dtype: Any = float) -> Array:
     return asarray(norm(normal(key, (*shape_of(shape), 3)), axis=-1), dtype or float)
 
 
@@ -153,46 +163,42 @@ def double_sided_maxwell(
     scale: ArrayLike,
     shape: Any = (),
     dtype: Any = float,
-    **options: Any,
 ) -> Array:
+    """The shape stands in front of that of the parameters, which is there twice where none is given."""
+    middle, width = inexact(asarray(loc), asarray(scale))
+    own = common_shape([middle.dims, width.dims])
+    sizes = (*(shape_of(shape) or own), *own)
     keys = split(key)
-    sides = rademacher(keys[1], shape)
-    return asarray(loc + sides * maxwell(keys[0], shape) * scale, dtype or float)
+    sides = rademacher(keys[1], sizes)
+    return _in_dtype(sides * maxwell(keys[0], sizes) * width + middle, dtype)
 
 
-@lowering(f"{_RANDOM}.geometric")
-def geometric(
-    key: Array, p: ArrayLike, shape: Any = None, dtype: Any = None, **options: Any
-) -> Array:
+@lowering(f"{_RANDOM}.geometric", unread="out_sharding")
+def geometric(key: Array, p: ArrayLike, shape: Any = None, dtype: Any = None) -> Array:
     sizes, (chance,) = _spread(shape, p)
-    drawn = e.floor(e.log(_unit(key, sizes)) / e.log1p(e.neg(chance))) + 1
+    drawn = e.log(_unit(key, sizes))
+    drawn = e.floor(drawn / e.log1p(e.neg(chance))) + 1
     return asarray(drawn, int if dtype is None else dtype)
 
 
 # --- by rejection ---------------------------------------------------------------------------------------------------
 
 
-@lowering(f"{_RANDOM}.gamma")
-def gamma(
-    key: Array, a: ArrayLike, shape: Any = None, dtype: Any = float, **options: Any
-) -> Array:
+@lowering(f"{_RANDOM}.gamma", unread="method out_sharding")
+def gamma(key: Array, a: ArrayLike, shape: Any = None, dtype: Any = float) -> Array:
     sizes, (concentration,) = _spread(shape, a)
-    return asarray(
+    return _in_dtype(
         p.sample(key, concentration, shape=sizes, kind="gamma"), dtype or float
     )
 
 
-@lowering(f"{_RANDOM}.loggamma")
-def loggamma(
-    key: Array, a: ArrayLike, shape: Any = None, dtype: Any = float, **options: Any
-) -> Array:
+@lowering(f"{_RANDOM}.loggamma", unread="method out_sharding")
+def loggamma(key: Array, a: ArrayLike, shape: Any = None, dtype: Any = float) -> Array:
     return e.log(gamma(key, a, shape, dtype))
 
 
-@lowering(f"{_RANDOM}.poisson")
-def poisson(
-    key: Array, lam: ArrayLike, shape: Any = None, dtype: Any = None, **options: Any
-) -> Array:
+@lowering(f"{_RANDOM}.poisson", unread="method out_sharding")
+def poisson(key: Array, lam: ArrayLike, shape: Any = None, dtype: Any = None) -> Array:
     sizes, (rate,) = _spread(shape, lam)
     return asarray(
         p.sample(key, rate, shape=sizes, kind="poisson"),
@@ -207,97 +213,90 @@ def binomial(
     p: ArrayLike,
     shape: Any = None,
     dtype: Any = float,
-    **options: Any,
 ) -> Array:
     sizes, (count, chance) = _spread(shape, n, p)
-    return asarray(_binomial(key, count, chance, sizes), dtype or float)
+    return _in_dtype(_binomial(key, count, chance, sizes), dtype)
 
 
 def _binomial(key: Array, count: Array, chance: Array, sizes: tuple[int, ...]) -> Array:
     return p.sample(key, count, chance, shape=sizes, kind="binomial")
 
 
-@lowering(f"{_RANDOM}.beta")
+@lowering(f"{_RANDOM}.beta", unread="method out_sharding")
 def beta(
     key: Array,
     a: ArrayLike,
     b: ArrayLike,
     shape: Any = None,
     dtype: Any = float,
-    **options: Any,
 ) -> Array:
     sizes, (first, second) = _spread(shape, a, b)
     keys = split(key)
     x = gamma(keys[0], first, sizes)
     y = gamma(keys[1], second, sizes)
-    return asarray(x / (x + y), dtype or float)
+    return _in_dtype(x / (x + y), dtype)
 
 
-@lowering(f"{_RANDOM}.chisquare")
+@lowering(f"{_RANDOM}.chisquare", unread="method out_sharding")
 def chisquare(
-    key: Array, df: ArrayLike, shape: Any = None, dtype: Any = float, **options: Any
+    key: Array, df: ArrayLike, shape: Any = None, dtype: Any = float
 ) -> Array:
     return 2.0 * gamma(key, asarray(df) / 2, shape, dtype)
 
 
-@lowering(f"{_RANDOM}.f")
+@lowering(f"{_RANDOM}.f", unread="out_sharding")
 def f(
     key: Array,
     dfnum: ArrayLike,
     dfden: ArrayLike,
     shape: Any = None,
     dtype: Any = float,
-    **options: Any,
 ) -> Array:
     sizes, (first, second) = _spread(shape, dfnum, dfden)
     keys = split(key)
     ratio = (chisquare(keys[0], first, sizes) / first) / (
         chisquare(keys[1], second, sizes) / second
     )
-    return asarray(ratio, dtype or float)
+    return _in_dtype(ratio, dtype)
 
 
-@lowering(f"{_RANDOM}.t")
-def t(
-    key: Array, df: ArrayLike, shape: Any = (), dtype: Any = float, **options: Any
-) -> Array:
+@lowering(f"{_RANDOM}.t", unread="out_sharding")
+def t(key: Array, df: ArrayLike, shape: Any = None, dtype: Any = float) -> Array:
     sizes, (degrees,) = _spread(shape, df)
     keys = split(key)
     return asarray(
         normal(keys[0], sizes) * e.rsqrt(chisquare(keys[1], degrees, sizes) / degrees),
-        dtype or float,
+        dtype,
     )
 
 
-@lowering(f"{_RANDOM}.wald")
-def wald(
-    key: Array, mean: ArrayLike, shape: Any = None, dtype: Any = float, **options: Any
-) -> Array:
+@lowering(f"{_RANDOM}.wald", unread="out_sharding")
+def wald(key: Array, mean: ArrayLike, shape: Any = None, dtype: Any = float) -> Array:
     """By the method of Michael, Schucany and Haas."""
     sizes, (middle,) = _spread(shape, mean)
     keys = split(key)
     square = e.square(normal(keys[0], sizes)) * middle
     root = middle + 0.5 * middle * (square - e.sqrt(square * (4.0 + square)))
     chosen = uniform(keys[1], sizes) <= middle / (middle + root)
-    return asarray(where(chosen, root, e.square(middle) / root), dtype or float)
+    return _in_dtype(where(chosen, root, e.square(middle) / root), dtype)
 
 
-@lowering(f"{_RANDOM}.generalized_normal")
+@lowering(f"{_RANDOM}.generalized_normal", unread="out_sharding")
 def generalized_normal(
-    key: Array, p: ArrayLike, shape: Any = (), dtype: Any = float, **options: Any
+    key: Array, p: ArrayLike, shape: Any = (), dtype: Any = float
 ) -> Array:
     sizes, (power,) = _spread(shape, p)
     keys = split(key)
     size = e.pow_(gamma(keys[0], 1.0 / power, sizes), 1.0 / power)
-    return asarray(rademacher(keys[1], sizes) * size, dtype or float)
+    return _in_dtype(rademacher(keys[1], sizes) * size, dtype)
 
 
 # --- vectors and matrices -------------------------------------------------------------------------------------------
 
 
-@lowering(f"{_RANDOM}.dirichlet")
+@lowering(f"{_RANDOM}.dirichlet", unread="out_sharding")
 def dirichlet(
-    key: Array, alpha: ArrayLike, shape: Any = None, dtype: Any = float, **options: Any
+    key: Array, alpha: ArrayLike, shape: Any = None, dtype: Any = float
 ) -> Array:
     (weights,) = inexact(asarray(alpha))
     if shape is None:
@@ -305,10 +304,10 @@ def dirichlet(
     else:
         sizes = (*shape_of(shape), sizes_of(weights)[-1])
     drawn = gamma(key, weights, sizes)
-    return asarray(drawn / sum_(drawn, axis=-1, keepdims=True), dtype or float)
+    return _in_dtype(drawn / sum_(drawn, axis=-1, keepdims=True), dtype)
 
 
-@lowering(f"{_RANDOM}.multivariate_normal")
+@lowering(f"{_RANDOM}.multivariate_normal", unread="out_sharding")
 def multivariate_normal(
     key: Array,
     mean: ArrayLike,
@@ -316,7 +315,6 @@ def multivariate_normal(
     shape: Any = None,
     dtype: Any = float,
     method: str = "cholesky",
-    **options: Any,
 ) -> Array:
     middle, spread = inexact(asarray(mean), asarray(cov))
     if method != "cholesky":
@@ -332,42 +330,43 @@ def multivariate_normal(
     )
 
 
-@lowering(f"{_RANDOM}.ball")
+@lowering(f"{_RANDOM}.ball", unread="out_sharding")
 def ball(
     key: Array,
     d: int,
     p: ArrayLike = 2,
     shape: Any = (),
     dtype: Any = float,
-    **options: Any,
 ) -> Array:
     keys = split(key)
     power = asarray(p, float)
     size = int_of(d)
     drawn = generalized_normal(keys[0], power, (*shape_of(shape), size))
     rest = exponential(keys[1], shape)
-    total = sum_(e.pow_(e.abs_(drawn), broadcast_to(power, drawn.dims)), axis=-1) + rest
-    return asarray(
-        drawn / expand_dims(e.pow_(total, broadcast_to(1.0 / power, total.dims)), -1),
-        dtype or float,
-    )
+    powers = e.pow_(e.abs_(drawn), broadcast_to(power, drawn.dims))
+    total = sum_(powers, axis=-1) + rest
+    inverse = broadcast_to(1.0 / power, total.dims)
+    length = e.pow_(total, inverse)
+    return _in_dtype(drawn / expand_dims(length, -1), dtype)
 
 
-@lowering(f"{_RANDOM}.orthogonal")
+@lowering(f"{_RANDOM}.orthogonal", unread="out_sharding")
 def orthogonal(
     key: Array,
     n: int,
     shape: Any = (),
     dtype: Any = float,
     m: int | None = None,
-    **options: Any,
 ) -> Array:
     """Orthonormal columns, or rows where there are fewer of them."""
-    rows = int_of(n)
+    rows = number_of(n)
     if m is None:
         columns = rows
     else:
-        columns = int_of(m)
+        columns = number_of(m)
+    if isinstance(rows, Size) or isinstance(columns, Size):
+        one = normal(key, (), dtype or float)
+        return of_shape(one, (*shape_of(shape), rows, columns))
     long = max(rows, columns)
     short = min(rows, columns)
     drawn = normal(key, (*shape_of(shape), long, short))
@@ -376,7 +375,7 @@ def orthogonal(
 
     on_diagonal = diagonal(upper, 0, -2, -1)
     signs = e.sign(on_diagonal)
-    found = asarray(factor * expand_dims(signs, -2), dtype or float)
+    found = _in_dtype(factor * expand_dims(signs, -2), dtype)
     if rows < columns:
         return matrix_transpose(found)
     return found

@@ -14,14 +14,18 @@ from shardtypes.semantics.lowerings.convert import (
     axis_of,
     cast,
     counting,
+    default,
     in_dtype_of,
+    int_of,
     like,
+    not_read,
     number_of,
     of_shape,
     promoted,
     shape_of,
     sizes_of,
     strong,
+    weak_as,
 )
 from shardtypes.semantics.lowerings.elementwise import clip, truth, where
 from shardtypes.semantics.lowerings.indexing import At, indexed, take
@@ -33,13 +37,15 @@ from shardtypes.semantics.lowerings.shapes import (
     common_shape,
     moveaxis,
     ravel,
+    require_broadcast,
     reshape,
     size_of,
 )
+from shardtypes.semantics.primitive import require_equal
 from shardtypes.semantics.primitives import elementwise as e
 from shardtypes.semantics.primitives import reductions as r
-from shardtypes.semantics.registry import Unsupported, lowering
-from shardtypes.semantics.sizes import greatest, is_number
+from shardtypes.semantics.registry import Refused, Unsupported, lowering
+from shardtypes.semantics.sizes import greatest, is_number, is_surely_less, least
 
 _JNP = "jax.numpy"
 
@@ -86,30 +92,33 @@ def _piece(
     function: Any, array: Array, args: Sequence[Any], kw: dict[str, Any]
 ) -> Array:
     if not callable(function):
-        return cast(asarray(function), array.dtype or "float32")
+        return cast(asarray(function), array.dtype)
     made = asarray(function(array, *args, **kw))
     if made.dims not in ((), array.dims):
         raise Unsupported("a piece that is no function of each entry")
-    return cast(made, array.dtype or "float32")
+    return cast(made, array.dtype)
 
 
 @lowering(f"{_JNP}.choose")
 def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") -> Array:
-    options = [strong(choices[k]) for k in range(len(choices))]
-    options = promoted(*options)
+    options = promoted(*[asarray(choices[k]) for k in range(len(choices))])
+    index = asarray(a)
+    if dtypes.is_kind(index.dtype, "signed", "unsigned") is False:
+        raise Refused(f"choices are numbered by integers, got {index.dtype}", "dtypes")
     if mode == "raise":
         raise Unsupported("choose in mode raise")
-    index = asarray(a)
     last = len(options) - 1
     if mode == "clip":
         index = clip(index, 0, last)
     else:
         index = remainder(index, last + 1)
     shape = common_shape([index.dims, *(option.dims for option in options)])
+    for array in (index, *options):
+        require_broadcast(array.dims, shape)
     found = broadcast_to(options[0], shape)
     for k in range(1, len(options)):
         found = where(e.eq(index, like(k, index)), options[k], found)
-    return found
+    return strong(found)
 
 
 @lowering(f"{_JNP}.place")
@@ -119,6 +128,10 @@ def place(
     array = asarray(arr)
     chosen = ravel(truth(mask))
     new = in_dtype_of(ravel(vals), array)
+    why = "array and mask have as many entries"
+    require_equal(size_of(array), size_of(chosen), why)
+    if size_of(new) == 0:
+        raise Refused("needs values to place", "sizes")
     order = remainder(cumsum(chosen) - 1, size_of(new))
     return where(
         reshape(chosen, array.dims), reshape(take(new, order), array.dims), array
@@ -137,6 +150,12 @@ def put(
     array = asarray(a)
     index = ravel(ind)
     values = ravel(v)
+    if dtypes.is_kind(index.dtype, "floating", "complex") is True:
+        raise Refused(f"positions are integers, got {index.dtype}", "dtypes")
+    if 0 in (size_of(index), size_of(values)):
+        return array
+    if array.rank == 0:
+        raise Refused("needs a dimension to put values along", "ranks")
     if mode not in (None, "clip", "wrap"):
         raise Unsupported(f"put in mode {mode}")
     places = remainder(counting(size_of(index)), greatest(size_of(values), 1))
@@ -153,11 +172,18 @@ def _true_positions(mask: Array, size: int | None, what: str) -> tuple[Array, Ar
     """The flat positions where a mask holds, and which of them are there; ``size`` of them."""
     if size is None:
         size = _count_of(mask, what)
+    _require_count(size)
     flat = ravel(mask)
     count = size_of(flat)
     order = argsort(e.not_(flat))
     order = _of_length(order, count, number_of(size))
     return order, e.lt(counting(number_of(size)), sum_(flat))
+
+
+def _require_count(size: Any) -> None:
+    """Raises Refused for a number of entries below 0."""
+    if is_number(size) and int_of(size) < 0:
+        raise Refused(f"the size asked for is {size}", "sizes")
 
 
 def _count_of(mask: Array, what: str) -> int:
@@ -181,6 +207,8 @@ def nonzero(
     a: ArrayLike, *, size: int | None = None, fill_value: Any = None
 ) -> tuple[Array, ...]:
     array = asarray(a)
+    if array.rank == 0:
+        raise Refused("needs a dimension at least", "ranks")
     flat, there = _true_positions(truth(array), size, "nonzero")
     if isinstance(fill_value, tuple):
         fills = fill_value
@@ -199,9 +227,28 @@ def flatnonzero(
     return nonzero(ravel(a), size=size, fill_value=fill_value)[0]
 
 
+@lowering(f"{_JNP}.where")
+def where_or_nonzero(
+    condition: ArrayLike,
+    x: ArrayLike | None = None,
+    y: ArrayLike | None = None,
+    *,
+    size: int | None = None,
+    fill_value: Any = None,
+) -> Any:
+    """A choice of two values; of a condition alone the places where it holds."""
+    if x is None or y is None:
+        return nonzero(condition, size=size, fill_value=fill_value)
+    return where(condition, x, y)
+
+
 @lowering(f"{_JNP}.argwhere")
 def argwhere(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> Array:
-    return stack(nonzero(a, size=size, fill_value=fill_value), -1)
+    array = asarray(a)
+    if array.rank == 0:
+        (found,) = nonzero(ravel(array), size=size, fill_value=fill_value)
+        return broadcast_to(like(0, found), (*found.dims, 0))
+    return stack(nonzero(array, size=size, fill_value=fill_value), -1)
 
 
 @lowering(f"{_JNP}.compress")
@@ -221,12 +268,21 @@ def compress(
     chosen = truth(condition)
     if size is None and chosen.value is not None and not chosen.value.axes:
         size = int(np.sum(chosen.numbers()))
+    if chosen.rank != 1:
+        raise Refused("the condition is no vector", "ranks")
+    (length,) = chosen.dims
+    along = array.dims[0]
+    if is_number(length) and is_number(along):
+        chosen, array = chosen[:along], array[:length]
+        length = least(length, along)
+    if size is not None and is_surely_less(length, size):
+        raise Refused(f"size is {size}, of {length} entries", "sizes")
     flat, there = _true_positions(chosen, size, "compress")
     rows = reshape(there, (*there.dims, *(1,) * (array.rank - 1)))
     found = where(
         rows,
         indexed(array, (flat,)),
-        cast(asarray(fill_value), array.dtype or "float32"),
+        cast(asarray(fill_value), array.dtype),
     )
     if axis is None:
         return found
@@ -260,8 +316,10 @@ def ravel_multi_index(
     dims: Sequence[int],
     mode: str = "raise",
     order: str = "C",
-    **options: Any,
+    *,
+    dtype: Any = None,
 ) -> Array:
+    not_read(dtype=dtype)
     if mode == "raise" or order != "C":
         raise Unsupported(f"ravel_multi_index in mode {mode}, order {order}")
     found = asarray(0)
@@ -285,20 +343,31 @@ class _Unique:
         if size is None and dtypes.is_kind(flat.dtype, "floating", "complex"):
             raise Unsupported("unique without a size: how many differ, rounding tells")
         self.total = size_of(flat)
+        if size is not None:
+            _require_count(size)
+        if self.total == 0 and fill_value is None and size not in (None, 0):
+            raise Refused("an empty array needs a fill_value", "sizes")
+        self.is_empty = self.total == 0
+        if self.is_empty:
+            # of one entry, which is not there
+            flat = broadcast_to(like(0, flat), (1,))
         self.order = argsort(flat)
         self.ordered = take(flat, self.order)
-        new = concatenate([np.ones(1, bool), self.ordered[1:] != self.ordered[:-1]])
+        first_is_new = np.full(1, not self.is_empty)
+        new = concatenate([first_is_new, self.ordered[1:] != self.ordered[:-1]])
         self.group = cumsum(new) - 1
-        self.size = _count_of(new, "unique") if size is None else int(size)
+        self.size = _count_of(new, "unique") if size is None else number_of(size)
         first = argsort(e.not_(new))
-        first = _of_length(first, self.total, self.size)
-        there = np.arange(self.size) < sum_(new)
+        first = _of_length(first, size_of(flat), self.size)
+        there = e.lt(counting(self.size), sum_(new))
         self.first = where(there, first, 0)
         if fill_value is None:
             fill = self.ordered[0]
         else:
-            fill = cast(asarray(fill_value), flat.dtype or "float32")
+            fill = cast(asarray(fill_value), flat.dtype)
         self.values = where(there, take(self.ordered, self.first), fill)
+        if self.is_empty:
+            self.values = weak_as(self.values, asarray(ar))
         self.there = there
 
     @property
@@ -309,7 +378,8 @@ class _Unique:
     @property
     def inverse(self) -> Array:
         """The place of each entry among the different ones."""
-        return take(self.group, argsort(self.order))
+        found = take(self.group, argsort(self.order))
+        return found[:0] if self.is_empty else found
 
     @property
     def counts(self) -> Array:
@@ -319,10 +389,10 @@ class _Unique:
 
 def _column(size: int) -> Array:
     """0, 1, 2 … as a column."""
-    return asarray(np.arange(size, dtype=np.int32).reshape(size, 1))
+    return reshape(counting(size), (size, 1))
 
 
-@lowering(f"{_JNP}.unique")
+@lowering(f"{_JNP}.unique", unread="equal_nan sorted")
 def unique(
     ar: ArrayLike,
     return_index: bool = False,
@@ -332,7 +402,6 @@ def unique(
     *,
     size: int | None = None,
     fill_value: Any = None,
-    **options: Any,
 ) -> Any:
     array = asarray(ar)
     if axis is not None and array.rank != 1:
@@ -384,23 +453,31 @@ def partition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
     if not is_number(size):
         return of_shape(array, array.dims)
     cut = axis_of(kth, size) + 1
-    return moveaxis(
-        concatenate([ordered[..., :cut], ordered[..., cut:][..., ::-1]], -1), -1, at
-    )
+    least = ordered[..., :cut]
+    rest = ordered[..., cut:]
+    found = concatenate([least, rest[..., ::-1]], -1)
+    return moveaxis(found, -1, at)
 
 
-@lowering(f"{_JNP}.lexsort")
+@lowering(f"{_JNP}.lexsort", unread="batch_size")
 def lexsort(keys: Any, axis: int = -1) -> Array:
     arrays = [asarray(keys[k]) for k in reversed(range(len(keys)))]
+    if not arrays:
+        raise Refused("needs a key at least", "operands")
+    if any(array.rank != arrays[0].rank for array in arrays):
+        raise Refused("keys have one shape", "operands")
+    if arrays[0].rank == 0:
+        return strong(asarray(0))
     at = axis_of(axis, arrays[0].rank)
     operands = [*arrays, r.positions(arrays[0].dims, at)]
-    return r.sort(
+    ordered = r.sort(
         *operands,
         dimension=at,
         num_keys=len(arrays),
         is_stable=True,
         count=len(operands),
-    )[-1]
+    )
+    return cast(ordered[-1], default(int))
 
 
 @lowering("jax.lax.sort_key_val")

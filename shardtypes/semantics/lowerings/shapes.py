@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from shardtypes.semantics.array import Array
@@ -19,9 +20,11 @@ from shardtypes.semantics.lowerings.convert import (
     shape_of,
     sizes_of,
 )
+from shardtypes.semantics.lowerings.unpromoted import of_one_dtype
+from shardtypes.semantics.primitive import require_equal
 from shardtypes.semantics.primitives import structure as s
-from shardtypes.semantics.registry import Unsupported, lowering
-from shardtypes.semantics.sizes import bounds, is_number
+from shardtypes.semantics.registry import Refused, Unsupported, lowering
+from shardtypes.semantics.sizes import bounds, is_number, is_surely_less
 
 _JNP, _LAX = "jax.numpy", "jax.lax"
 
@@ -53,37 +56,71 @@ def _resolved(array: Array, shape: Sequence[int]) -> tuple[int, ...]:
         if size != -1:
             rest = rest * _unmarked(size)
     axes = local_axes_of(*array.dims) - local_axes_of(*shape)
-    left = size_of(array) // rest
+    entries = size_of(array)
+    if rest == 0:
+        raise Refused("-1 cannot be inferred beside a size of 0", "sizes")
+    if is_number(entries) and is_number(rest) and entries % rest:
+        raise Refused(f"{entries} elements are not divisible by {rest}", "sizes")
+    left = entries // rest
     left = sharded(left, axes) if axes else left
     return tuple(left if size == -1 else size for size in shape)
 
 
-@lowering(f"{_JNP}.reshape")
-def reshape(a: ArrayLike, shape: Any = None, order: str = "C", **options: Any) -> Array:
+def _refuse_negative(shape: Sequence[Any], wild: Sequence[int]) -> None:
+    """Raises Refused for sizes that are none. ``wild`` are those that stand for what is left, one of them at most."""
+    negative = [size for size in shape if is_surely_less(size, 0)]
+    if len(negative) > 1 and set(negative) <= set(wild):
+        raise Refused(f"-1 is given {len(negative)} times", "sizes")
+    for size in negative:
+        if size not in wild:
+            raise Refused(f"{size} is not a size", "sizes")
+
+
+def _compare_entries(array: Array, shape: Sequence[Any]) -> None:
+    """Compare the number of entries with that of another shape."""
+    if any(size is None for size in (*array.dims, *shape)):
+        return
+    wanted: Any = math.prod(map(_unmarked, shape))
+    entries = size_of(array)
+    text = f"has {entries} elements, but {_shown(shape)} has {wanted}"
+    require_equal(entries, wanted, text)
+
+
+def _shown(shape: Sequence[Any]) -> str:
+    sizes = " ".join(map(str, shape))
+    return f"'{sizes}'"
+
+
+@lowering(f"{_JNP}.reshape", unread="copy out_sharding")
+def reshape(a: ArrayLike, shape: Any, order: str = "C") -> Array:
     array = asarray(a)
-    wanted = _resolved(array, shape_of(options.get("newshape", shape)))
+    given = shape_of(shape)
+    _refuse_negative(given, [-1])
+    wanted = _resolved(array, given)
+    _compare_entries(array, wanted)
     if order != "C":
         raise Unsupported("a reshape in Fortran's order")
     return s.reshape(array, new_sizes=wanted)
 
 
-@lowering("jax.Array.reshape")
-def method_reshape(a: Array, *args: Any, order: str = "C", **options: Any) -> Array:
+@lowering("jax.Array.reshape", unread="copy out_sharding")
+def method_reshape(a: Array, *args: Any, order: str = "C", shape: Any = None) -> Array:
+    if shape is not None:
+        return reshape(a, shape, order)
     if len(args) == 1:
-        shape = args[0]
-    else:
-        shape = args
-    return reshape(a, options.get("shape", shape), order)
+        return reshape(a, args[0], order)
+    return reshape(a, args, order)
 
 
-@lowering(f"{_LAX}.reshape")
-def lax_reshape(
-    operand: ArrayLike, new_sizes: Any, dimensions: Any = None, **options: Any
-) -> Array:
+@lowering(f"{_LAX}.reshape", unread="out_sharding")
+def lax_reshape(operand: ArrayLike, new_sizes: Any, dimensions: Any = None) -> Array:
     array = asarray(operand)
     if dimensions is not None:
         array = s.transpose(array, permutation=tuple(dimensions))
-    return s.reshape(array, new_sizes=shape_of(new_sizes))
+    wanted = shape_of(new_sizes)
+    _refuse_negative(wanted, [])
+    _compare_entries(array, wanted)
+    return s.reshape(array, new_sizes=wanted)
 
 
 @lowering(f"{_LAX}.collapse")
@@ -91,15 +128,17 @@ def collapse(
     operand: ArrayLike, start_dimension: int, stop_dimension: int | None = None
 ) -> Array:
     array = asarray(operand)
-    start = start_dimension % max(array.rank, 1)
-    stop = array.rank if stop_dimension is None else stop_dimension
-    if stop < 0:
-        stop = stop + array.rank
-    return reshape(array, (*array.dims[:start], -1, *array.dims[stop:]))
+    start, stop, _ = slice(start_dimension, stop_dimension).indices(array.rank)
+    if start > stop:
+        raise Refused(f"no dimensions from {start} to {stop}", "ranks")
+    entries = math.prod(map(_unmarked, sizes_of(array)[start:stop]))
+    return reshape(array, (*array.dims[:start], entries, *array.dims[stop:]))
 
 
-@lowering(f"{_JNP}.ravel", "jax.Array.ravel", "jax.Array.flatten")
-def ravel(a: ArrayLike, order: str = "C", **options: Any) -> Array:
+@lowering(
+    f"{_JNP}.ravel", "jax.Array.ravel", "jax.Array.flatten", unread="out_sharding"
+)
+def ravel(a: ArrayLike, order: str = "C", array: Any = None) -> Array:
     return reshape(a, -1, order)
 
 
@@ -116,18 +155,29 @@ def transpose(a: ArrayLike, axes: Any = None) -> Array:
     array = asarray(a)
     if axes is None:
         order = tuple(range(array.rank))[::-1]
-    else:
-        order = tuple(axis_of(axis, array.rank) for axis in axes)
+        return s.transpose(array, permutation=order)
+    array = _of_rank(array, len(axes))
+    if len(axes) != array.rank:
+        text = f"{len(axes)} axes for {array.rank} dimensions"
+        raise Refused(text, "ranks")
+    order = tuple(axis_of(axis, array.rank) for axis in axes)
+    axes_of(order, array.rank)
     return s.transpose(array, permutation=order)
+
+
+def _of_rank(array: Array, rank: int) -> Array:
+    """The array, which is of this rank if it is not known of which: only such a one is what it is taken for."""
+    if array.shape is not None or array.relations is not None:
+        return array
+    return replace(array, shape=(None,) * rank)
 
 
 @lowering("jax.Array.transpose")
 def method_transpose(a: Array, *axes: Any) -> Array:
-    if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (tuple, list))):
+    given: Any = axes or None
+    if len(axes) == 1 and not isinstance(axes[0], int):
         given = axes[0]
-    else:
-        given = axes
-    return transpose(a, given or None)
+    return transpose(a, given)
 
 
 @lowering(f"{_LAX}.transpose")
@@ -155,6 +205,10 @@ def moveaxis(a: ArrayLike, source: Any, destination: Any) -> Array:
     array = asarray(a)
     sources = [axis_of(axis, array.rank) for axis in _several(source)]
     targets = [axis_of(axis, array.rank) for axis in _several(destination)]
+    axes_of(tuple(sources), array.rank)
+    if len(sources) != len(targets):
+        text = f"{len(sources)} source axes, {len(targets)} destinations"
+        raise Refused(text, "ranks")
     order = [axis for axis in range(array.rank) if axis not in sources]
     for target, axis in sorted(zip(targets, sources, strict=True)):
         order.insert(target, axis)
@@ -200,6 +254,8 @@ def squeeze(a: ArrayLike, axis: Any = None) -> Array:
         axes = tuple(k for k, size in enumerate(array.dims) if size == 1)
     else:
         axes = axes_of(axis, array.rank)
+        for k in axes:
+            require_equal(array.dims[k], 1, f"dimension {k} is not of size 1")
     return s.squeeze(array, axes=axes)
 
 
@@ -208,28 +264,33 @@ def lax_squeeze(array: ArrayLike, dimensions: Any) -> Array:
     return squeeze(array, tuple(dimensions))
 
 
-@lowering(f"{_JNP}.broadcast_to")
-def broadcast_to(array: ArrayLike, shape: Any, **options: Any) -> Array:
+@lowering(f"{_JNP}.broadcast_to", unread="out_sharding")
+def broadcast_to(array: ArrayLike, shape: Any) -> Array:
     given = asarray(array)
     if isinstance(shape, (tuple, list)):
         wanted = tuple(shape)
     else:
         wanted = (shape,)
     first = len(wanted) - given.rank
+    if first < 0:
+        raise Refused(f"has more dimensions than {_shown(wanted)}")
+    for size, other in zip(given.dims, wanted[first:], strict=True):
+        if size != 1:
+            require_equal(size, other)
     return s.broadcast_in_dim(
         given, shape=wanted, broadcast_dimensions=tuple(range(first, len(wanted)))
     )
 
 
-@lowering(f"{_LAX}.broadcast")
-def broadcast(operand: ArrayLike, sizes: Any, **options: Any) -> Array:
+@lowering(f"{_LAX}.broadcast", unread="out_sharding")
+def broadcast(operand: ArrayLike, sizes: Any) -> Array:
     array = asarray(operand)
     return broadcast_to(array, (*shape_of(sizes), *array.dims))
 
 
-@lowering(f"{_LAX}.broadcast_in_dim")
+@lowering(f"{_LAX}.broadcast_in_dim", unread="out_sharding")
 def broadcast_in_dim(
-    operand: ArrayLike, shape: Any, broadcast_dimensions: Any, **options: Any
+    operand: ArrayLike, shape: Any, broadcast_dimensions: Any
 ) -> Array:
     return s.broadcast_in_dim(
         asarray(operand),
@@ -239,12 +300,35 @@ def broadcast_in_dim(
 
 
 def common_shape(shapes: Sequence[Sequence[Any]]) -> tuple[int, ...]:
-    """The shape that shapes broadcast to."""
+    """The shape that shapes broadcast to. A number is preferred to a name, which may stand for 1."""
     rank = max((len(shape) for shape in shapes), default=0)
     padded = [(1,) * (rank - len(shape)) + tuple(shape) for shape in shapes]
-    return tuple(
-        next((shape[k] for shape in padded if shape[k] != 1), 1) for k in range(rank)
-    )
+    return tuple(_common_size(sizes) for sizes in zip(*padded, strict=True))
+
+
+def _common_size(sizes: Sequence[Any]) -> Any:
+    large = [size for size in sizes if size != 1]
+    for other in large[1:]:
+        require_equal(large[0], other)
+    numbers = [size for size in large if isinstance(size, int)]
+    return next(iter((*numbers, *large)), 1)
+
+
+def require_broadcast(
+    sizes: Sequence[Any], shape: Sequence[Any], why: str | None = None
+) -> None:
+    """Compare sizes with those at the end of a shape that they are broadcast to."""
+    for size, wanted in zip(reversed(sizes), reversed(shape), strict=False):
+        if size != 1:
+            require_equal(size, wanted, why)
+
+
+def require_same_shape(a: Array, b: Array, why: str) -> None:
+    """Compare the shapes of two arrays. Raises Refused where they differ in rank."""
+    if a.rank != b.rank:
+        raise Refused(why, "operands")
+    for size, other in zip(a.dims, b.dims, strict=True):
+        require_equal(size, other, why)
 
 
 @lowering(f"{_JNP}.broadcast_arrays")
@@ -351,23 +435,20 @@ def _starts(given: Any, rank: int) -> list[Array]:
     return [asarray(item) for item in items]
 
 
-@lowering(f"{_LAX}.dynamic_slice")
-def dynamic_slice(
-    operand: ArrayLike, start_indices: Any, slice_sizes: Any, **options: Any
-) -> Array:
+@lowering(f"{_LAX}.dynamic_slice", unread="allow_negative_indices")
+def dynamic_slice(operand: ArrayLike, start_indices: Any, slice_sizes: Any) -> Array:
     array = asarray(operand)
     return s.dynamic_slice(
         array, *_starts(start_indices, array.rank), slice_sizes=shape_of(slice_sizes)
     )
 
 
-@lowering(f"{_LAX}.dynamic_slice_in_dim")
+@lowering(f"{_LAX}.dynamic_slice_in_dim", unread="allow_negative_indices")
 def dynamic_slice_in_dim(
     operand: ArrayLike,
     start_index: ArrayLike,
     slice_size: int,
     axis: int = 0,
-    **options: Any,
 ) -> Array:
     array = asarray(operand)
     at = axis_of(axis, array.rank)
@@ -379,13 +460,12 @@ def dynamic_slice_in_dim(
     )
 
 
-@lowering(f"{_LAX}.dynamic_index_in_dim")
+@lowering(f"{_LAX}.dynamic_index_in_dim", unread="allow_negative_indices")
 def dynamic_index_in_dim(
     operand: ArrayLike,
     index: ArrayLike,
     axis: int = 0,
     keepdims: bool = True,
-    **options: Any,
 ) -> Array:
     found = dynamic_slice_in_dim(operand, index, 1, axis)
     if keepdims:
@@ -393,35 +473,47 @@ def dynamic_index_in_dim(
     return s.squeeze(found, axes=(axis_of(axis, found.rank),))
 
 
-@lowering(f"{_LAX}.dynamic_update_slice")
+@lowering(f"{_LAX}.dynamic_update_slice", unread="allow_negative_indices")
 def dynamic_update_slice(
-    operand: ArrayLike, update: ArrayLike, start_indices: Any, **options: Any
+    operand: ArrayLike, update: ArrayLike, start_indices: Any
 ) -> Array:
-    array = asarray(operand)
-    new = asarray(update)
+    array, new = _with_update(operand, update)
+    _refuse_larger(array, new)
     return s.dynamic_update_slice(array, new, *_starts(start_indices, array.rank))
 
 
-@lowering(f"{_LAX}.dynamic_update_slice_in_dim")
+def _with_update(operand: ArrayLike, update: ArrayLike) -> tuple[Array, Array]:
+    array, new = of_one_dtype(operand=operand, update=update)
+    return array, new
+
+
+def _refuse_larger(array: Array, update: Array) -> None:
+    """Raises Refused for an update that does certainly not lie in the array."""
+    if update.rank != array.rank:
+        raise Refused("ranks differ")
+    for size, new in zip(array.dims, update.dims, strict=True):
+        if is_surely_less(size, new):
+            raise Refused("the update is larger than the array")
+
+
+@lowering(f"{_LAX}.dynamic_update_slice_in_dim", unread="allow_negative_indices")
 def dynamic_update_slice_in_dim(
     operand: ArrayLike,
     update: ArrayLike,
     start_index: ArrayLike,
     axis: int,
-    **options: Any,
 ) -> Array:
-    array = asarray(operand)
+    array, new = _with_update(operand, update)
     starts: list[ArrayLike] = [0] * array.rank
     starts[axis_of(axis, array.rank)] = start_index
-    return s.dynamic_update_slice(array, asarray(update), *_starts(starts, array.rank))
+    return dynamic_update_slice(array, new, starts)
 
 
-@lowering(f"{_LAX}.dynamic_update_index_in_dim")
+@lowering(f"{_LAX}.dynamic_update_index_in_dim", unread="allow_negative_indices")
 def dynamic_update_index_in_dim(
-    operand: ArrayLike, update: ArrayLike, index: ArrayLike, axis: int, **options: Any
+    operand: ArrayLike, update: ArrayLike, index: ArrayLike, axis: int
 ) -> Array:
-    array = asarray(operand)
-    new = asarray(update)
+    array, new = _with_update(operand, update)
     at = axis_of(axis, array.rank)
     if new.rank < array.rank:
         new = s.expand_dims(new, axes=(at,))
@@ -456,7 +548,8 @@ def rev(operand: ArrayLike, dimensions: Any) -> Array:
 def roll(a: ArrayLike, shift: Any, axis: Any = None) -> Array:
     array = asarray(a)
     if axis is None:
-        return reshape(roll(ravel(array), shift, 0), array.dims)
+        rolled = reshape(roll(ravel(array), shift, 0), array.dims)
+        return replace(rolled, origins=array.origins)
     axes = [axis_of(one, array.rank) for one in _several(axis)]
     if isinstance(shift, (tuple, list)):
         shifts = shift
@@ -489,7 +582,8 @@ def _rolled(array: Array, by: ArrayLike, axis: int) -> Array:
 def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
     array = asarray(m)
     first, second = (axis_of(axis, array.rank) for axis in axes)
-    match k % 4:
+    axes_of((first, second), array.rank)
+    match int_of(k) % 4:
         case 0:
             return array
         case 1:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from shardtypes.lang import dtypes
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.lowerings.convert import (
     ArrayLike,
     asarray,
     axis_of,
+    below_zero,
+    cast,
     inexact,
     int_of,
+    is_zero,
     like,
     sizes_of,
     strong,
@@ -35,6 +39,19 @@ def _float(x: ArrayLike) -> Array:
     return array
 
 
+_WIDE = frozenset({"float32", "float64"})
+
+
+def _wide_float(x: ArrayLike) -> Array:
+    """An array of the normal distribution's functions, which cast none."""
+    array = asarray(x)
+    dtype = array.dtype
+    if dtype is not None and dtypes.members(dtype).isdisjoint(_WIDE):
+        got = dtypes.written(dtype)
+        raise Refused(f"takes float32 or float64, got {got}", "dtypes")
+    return strong(array)
+
+
 def _floats(*given: ArrayLike) -> list[Array]:
     arrays = inexact(*[asarray(x) for x in given])
     if any(iscomplexobj(array) for array in arrays):
@@ -48,13 +65,15 @@ def _floats(*given: ArrayLike) -> list[Array]:
 @lowering(f"{_SPECIAL}.i0", f"{_JNP}.i0")
 def i0(x: ArrayLike) -> Array:
     array = _float(x)
-    return e.mul(e.exp(e.abs_(array)), e.bessel_i0e(array))
+    growth = e.exp(e.abs_(array))
+    return e.mul(growth, e.bessel_i0e(array))
 
 
 @lowering(f"{_SPECIAL}.i1")
 def i1(x: ArrayLike) -> Array:
     array = _float(x)
-    return e.mul(e.exp(e.abs_(array)), e.bessel_i1e(array))
+    growth = e.exp(e.abs_(array))
+    return e.mul(growth, e.bessel_i1e(array))
 
 
 # --- gamma and beta -------------------------------------------------------------------------------------------------
@@ -66,22 +85,27 @@ def gammasgn(x: ArrayLike) -> Array:
     array = _float(x)
     whole = e.floor(array)
     zero = like(0.0, array)
-    odd = e.ne(e.rem(e.abs_(whole), like(2.0, array)), zero)
-    pole = e.and_(e.eq(whole, array), e.lt(array, zero))
-    below = where(pole, math.nan, where(odd, -1.0, 1.0))
-    return asarray(where(e.lt(array, zero), below, 1.0), array.dtype)
+    is_below = e.lt(array, zero)
+    rest = e.rem(e.abs_(whole), like(2.0, array))
+    alternating = where(e.ne(rest, zero), -1.0, 1.0)
+    is_pole = e.and_(e.eq(whole, array), is_below)
+    below = where(is_pole, math.nan, alternating)
+    sign = where(is_below, below, 1.0)
+    return cast(sign, array.dtype)
 
 
 @lowering(f"{_SPECIAL}.gamma")
 def gamma(x: ArrayLike) -> Array:
     array = _float(x)
-    return e.mul(gammasgn(array), e.exp(e.lgamma(array)))
+    size = e.exp(e.lgamma(array))
+    return e.mul(gammasgn(array), size)
 
 
 @lowering(f"{_SPECIAL}.loggamma")
 def loggamma(x: ArrayLike) -> Array:
     array = _float(x)
-    return where(e.lt(array, like(0.0, array)), math.nan, e.lgamma(array))
+    is_below = below_zero(array)
+    return where(is_below, math.nan, e.lgamma(array))
 
 
 @lowering(f"{_SPECIAL}.factorial")
@@ -89,7 +113,9 @@ def factorial(n: ArrayLike, exact: bool = False) -> Array:
     if exact:
         raise Unsupported("factorials of whole numbers")
     array = _float(n)
-    return where(e.lt(array, like(0.0, array)), 0.0, e.exp(e.lgamma(array + 1)))
+    is_below = below_zero(array)
+    product = e.exp(e.lgamma(array + 1))
+    return where(is_below, 0.0, product)
 
 
 @lowering(f"{_SPECIAL}.betaln")
@@ -103,18 +129,20 @@ def betaln(a: ArrayLike, b: ArrayLike) -> Array:
 @lowering(f"{_SPECIAL}.beta")
 def beta(a: ArrayLike, b: ArrayLike) -> Array:
     x, y = _floats(a, b)
-    return e.mul(
-        e.mul(gammasgn(x), gammasgn(y)), e.mul(gammasgn(x + y), e.exp(betaln(x, y)))
-    )
+    sign = e.mul(gammasgn(x), gammasgn(y))
+    sign = e.mul(sign, gammasgn(x + y))
+    size = e.exp(betaln(x, y))
+    return e.mul(sign, size)
 
 
 @lowering(f"{_SPECIAL}.poch")
 def poch(z: ArrayLike, m: ArrayLike) -> Array:
     x, y = _floats(z, m)
-    ratio = e.mul(
-        e.exp(e.sub(e.lgamma(x + y), e.lgamma(x))), e.mul(gammasgn(x + y), gammasgn(x))
-    )
-    return where(e.eq(y, like(0.0, y)), 1.0, ratio)
+    more = x + y
+    size = e.exp(e.sub(e.lgamma(more), e.lgamma(x)))
+    sign = e.mul(gammasgn(more), gammasgn(x))
+    is_one = is_zero(y)
+    return where(is_one, 1.0, e.mul(size, sign))
 
 
 @lowering(f"{_SPECIAL}.comb")
@@ -155,17 +183,17 @@ def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Array:
 
 @lowering(f"{_SPECIAL}.ndtr")
 def ndtr(x: ArrayLike) -> Array:
-    return 0.5 * e.erfc(-strong(_float(x)) / math.sqrt(2))
+    return 0.5 * e.erfc(-_wide_float(x) / math.sqrt(2))
 
 
 @lowering(f"{_SPECIAL}.ndtri")
 def ndtri(p: ArrayLike) -> Array:
-    return math.sqrt(2) * e.erf_inv(2 * strong(_float(p)) - 1)
+    return math.sqrt(2) * e.erf_inv(2 * _wide_float(p) - 1)
 
 
 @lowering(f"{_SPECIAL}.log_ndtr")
 def log_ndtr(x: ArrayLike, series_order: int = 3) -> Array:
-    return p.log_ndtr(strong(_float(x)))
+    return p.log_ndtr(_wide_float(x))
 
 
 @lowering(f"{_SPECIAL}.erfcx")
@@ -184,7 +212,7 @@ def dawsn(x: ArrayLike) -> Array:
 @lowering(f"{_SPECIAL}.xlog1py")
 def xlog1py(x: ArrayLike, y: ArrayLike) -> Array:
     a, b = _floats(x, y)
-    zero = e.eq(a, like(0.0, a))
+    zero = is_zero(a)
     return where(zero, 0.0, e.mul(a, e.log1p(where(zero, 0.0, b))))
 
 
@@ -220,9 +248,10 @@ def boxcox1p(x: ArrayLike, lmbda: ArrayLike) -> Array:
 
 
 def _power_of(logarithm: Array, power: Array) -> Array:
-    zero = e.eq(power, like(0.0, power))
+    zero = is_zero(power)
     safe = where(zero, 1.0, power)
-    return where(zero, logarithm, e.div(e.expm1(e.mul(safe, logarithm)), safe))
+    grown = e.expm1(e.mul(safe, logarithm))
+    return where(zero, logarithm, e.div(grown, safe))
 
 
 # --- integrals ------------------------------------------------------------------------------------------------------
@@ -236,7 +265,7 @@ def expi(x: ArrayLike) -> Array:
 @lowering(f"{_SPECIAL}.exp1")
 def exp1(x: ArrayLike) -> Array:
     array = strong(_float(x))
-    below = e.lt(array, like(0.0, array))
+    below = below_zero(array)
     found = e.neg(p.expi(e.neg(array)))
     return where(below, math.nan, found)
 
@@ -260,7 +289,8 @@ def sici(x: ArrayLike) -> tuple[Array, Array]:
 
 @lowering(f"{_SPECIAL}.hyp1f1")
 def hyp1f1(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
-    return p.hyp1f1(*map(strong, _floats(a, b, x)))
+    operands = map(strong, _floats(a, b, x))
+    return p.hyp1f1(*operands)
 
 
 @lowering(f"{_SPECIAL}.bernoulli")
@@ -268,7 +298,8 @@ def bernoulli(n: int) -> Array:
     """Bernoulli's numbers up to the n-th, with B1 = -1/2."""
     made = [1.0]
     for m in range(1, int_of(n) + 1):
-        made.append(-sum(math.comb(m + 1, k) * made[k] for k in range(m)) / (m + 1))
+        before = sum(math.comb(m + 1, k) * made[k] for k in range(m))
+        made.append(-before / (m + 1))
     return asarray(np.asarray(made))
 
 
@@ -320,7 +351,9 @@ def logmeanexp(
         asarray(1.0 if where is None else asarray(where)), array.dims
     )
     total = logsumexp(array, axis, keepdims=keepdims, where=where)
-    return total - e.log(asarray(sum_(counted, axis, keepdims=keepdims), total.dtype))
+    return total - e.log(
+        cast(asarray(sum_(counted, axis, keepdims=keepdims)), total.dtype)
+    )
 
 
 @lowering("jax.nn.sparse_plus")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import Any
+from functools import wraps
+from typing import Any, NoReturn
 
+from shardtypes.lang import dtypes
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.lowerings.contractions import matmul
 from shardtypes.semantics.lowerings.convert import (
@@ -12,17 +15,26 @@ from shardtypes.semantics.lowerings.convert import (
     asarray,
     axes_of,
     cast,
+    default,
     inexact,
+    int_of,
     like,
+    not_read,
     real,
     sizes_of,
     strong,
 )
 from shardtypes.semantics.lowerings.creation import linspace
 from shardtypes.semantics.lowerings.elementwise import clip, isnan, where
-from shardtypes.semantics.lowerings.indexing import At, searchsorted, take_along_axis
+from shardtypes.semantics.lowerings.indexing import (
+    At,
+    searchsorted,
+    sorted_vector,
+    take_along_axis,
+)
 from shardtypes.semantics.lowerings.joining import concatenate, stack
-from shardtypes.semantics.lowerings.operators import divide, multiply
+from shardtypes.semantics.lowerings.operators import conjugate, divide, multiply
+from shardtypes.semantics.lowerings.operators import real as real_part
 from shardtypes.semantics.lowerings.reductions import (
     any_,
     average,
@@ -41,14 +53,15 @@ from shardtypes.semantics.lowerings.shapes import (
     expand_dims,
     moveaxis,
     ravel,
+    require_same_shape,
     reshape,
     size_of,
     squeeze,
     transpose,
 )
 from shardtypes.semantics.primitives import elementwise as e
-from shardtypes.semantics.registry import Unsupported, lowering
-from shardtypes.semantics.sizes import greatest, known
+from shardtypes.semantics.registry import Refused, Unsupported, lowering
+from shardtypes.semantics.sizes import greatest, is_number, known
 
 _JNP = "jax.numpy"
 
@@ -59,9 +72,12 @@ _JNP = "jax.numpy"
 def _gathered(array: Array, axis: Any) -> tuple[Array, tuple[int, ...]]:
     """The array with the dimensions that are reduced as one, the last."""
     axes = axes_of(axis, array.rank)
+    if len(set(axes)) < len(axes):
+        raise Refused("an axis is given twice", "operands")
     kept = [k for k in range(array.rank) if k not in axes]
     moved = transpose(array, (*kept, *axes))
-    return reshape(moved, (*(array.dims[k] for k in kept), -1)), axes
+    entries = math.prod(sizes_of(array)[k] for k in axes)
+    return reshape(moved, (*(array.dims[k] for k in kept), entries)), axes
 
 
 def _between(low: Array, high: Array, fraction: Array, method: str) -> Array:
@@ -89,17 +105,30 @@ def _quantiles(ignoring_nan: bool) -> Callable[..., Array]:
         overwrite_input: bool = False,
         method: str = "linear",
         keepdims: bool = False,
-        **options: Any,
+        *,
+        weights: ArrayLike | None = None,
     ) -> Array:
-        if options.get("weights") is not None:
-            raise Unsupported("quantiles with weights")
+        not_read(weights=weights)
+        if isinstance(axis, list):
+            raise Unsupported("axes in a list, which JAX does not take here")
         (given,) = inexact(asarray(a))
-        wanted = cast(asarray(q), given.dtype or "float32")
+        if keepdims and given.rank == 0:
+            raise Unsupported("a quantile of a scalar, which JAX gives a dimension")
+        if dtypes.is_kind(given.dtype, "complex") is True:
+            raise Refused(f"complex numbers have no order, got {given.dtype}", "dtypes")
+        asked = asarray(q)
+        if dtypes.is_kind(asked.dtype, "floating") is False:
+            raise Refused(f"q is a float, got {asked.dtype}", "dtypes")
+        if asked.rank > 1:
+            raise Refused("q is a scalar or a vector", "ranks")
+        wanted = cast(asked, given.dtype)
         rows, axes = _gathered(given, axis)
+        if 0 in rows.dims[-1:] and 0 not in wanted.dims:
+            _refuse_no_entries(ignoring_nan)
         ordered = sort(rows)
         if ignoring_nan:
             numbers = sum_(
-                cast(e.not_(isnan(rows)), given.dtype or ""), axis=-1, keepdims=True
+                cast(e.not_(isnan(rows)), given.dtype), axis=-1, keepdims=True
             )
         else:
             numbers = like(sizes_of(rows)[-1], given)
@@ -116,6 +145,12 @@ def _quantiles(ignoring_nan: bool) -> Callable[..., Array]:
         return expand_dims(made, tuple(axis + wanted.rank for axis in axes))
 
     return function
+
+
+def _refuse_no_entries(ignoring_nan: bool) -> NoReturn:
+    if ignoring_nan:
+        raise Unsupported("quantiles of no entries: releases of JAX differ")
+    raise Refused("no entries along the reduced dimensions", "sizes")
 
 
 def _quantile(ordered: Array, known: Array, q: Array, method: str) -> Array:
@@ -136,10 +171,14 @@ nanquantile = lowering(f"{_JNP}.nanquantile")(_quantiles(True))
 
 
 def _in_percent(function: Callable[..., Array]) -> Callable[..., Array]:
-    return lambda a, q, *args, **kwargs: function(a, divide(q, 100), *args, **kwargs)
+    @wraps(function)
+    def percentile(a: ArrayLike, q: ArrayLike, *args: Any, **options: Any) -> Array:
+        return function(a, divide(q, 100), *args, **options)
+
+    return percentile
 
 
-lowering(f"{_JNP}.percentile")(_in_percent(quantile))
+lowering(f"{_JNP}.percentile", unread="out_sharding")(_in_percent(quantile))
 lowering(f"{_JNP}.nanpercentile")(_in_percent(nanquantile))
 
 
@@ -172,13 +211,13 @@ def _of_numbers(function: Callable[..., Array]) -> Callable[..., Array]:
         ddof: int = 0,
         keepdims: bool = False,
         where: ArrayLike | None = None,
-        **options: Any,
+        mean: ArrayLike | None = None,
     ) -> Array:
         known = e.not_(isnan(a))
         if where is not None:
             known = e.and_(known, asarray(where))
         return function(
-            _zero_for_nan(a), axis, dtype, out, ddof, keepdims, where=known, **options
+            _zero_for_nan(a), axis, dtype, out, ddof, keepdims, where=known, mean=mean
         )
 
     return ignoring
@@ -218,8 +257,9 @@ def cov(
     ddof: int | None = None,
     fweights: ArrayLike | None = None,
     aweights: ArrayLike | None = None,
-    **options: Any,
+    dtype: Any = None,
 ) -> Array:
+    not_read(dtype=dtype)
     rows = _variables(m, rowvar)
     if y is not None:
         rows = concatenate(inexact(rows, _variables(y, rowvar)), 0)
@@ -231,7 +271,7 @@ def cov(
     if not given:
         centred = rows - mean(rows, axis=1, keepdims=True)
         count = greatest(sizes_of(rows)[1] - less, 0)
-        products = matmul(centred, e.conj(transpose(centred)))
+        products = matmul(centred, conjugate(transpose(centred)))
         return squeeze(divide(products, like(count, products)))
     if len(given) == 1:
         weights = given[0]
@@ -244,7 +284,7 @@ def cov(
     else:
         lost = divide(less * sum_(weights * asarray(aweights)), total)
     return squeeze(
-        divide(matmul(centred * weights, e.conj(transpose(centred))), total - lost)
+        divide(matmul(centred * weights, conjugate(transpose(centred))), total - lost)
     )
 
 
@@ -260,14 +300,18 @@ def _variables(m: ArrayLike, rowvar: bool) -> Array:
 
 @lowering(f"{_JNP}.corrcoef")
 def corrcoef(
-    x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, **options: Any
+    x: ArrayLike,
+    y: ArrayLike | None = None,
+    rowvar: bool = True,
+    dtype: Any = None,
 ) -> Array:
     from shardtypes.semantics.lowerings.contractions import diagonal
 
+    not_read(dtype=dtype)
     shared = cov(x, y, rowvar)
     if shared.rank == 0:
         return divide(shared, shared)
-    deviations = e.sqrt(e.real(diagonal(shared)))
+    deviations = e.sqrt(real_part(diagonal(shared)))
     return clip(
         divide(divide(shared, expand_dims(deviations, 1)), deviations), -1.0, 1.0
     )
@@ -289,17 +333,21 @@ def histogram_bin_edges(
     if given.rank:
         edges, _ = inexact(given, array)
         return strong(edges)
+    if is_number(bins) and int_of(given) < 0:
+        raise Refused(f"bins is {int_of(given)}", "sizes")
+    if range is None and 0 in array.dims:
+        raise Unsupported("the range of no entries: releases of JAX differ")
     if range is None:
         low = min_(array)
         high = max_(array)
     else:
-        low, high = (asarray(one, array.dtype) for one in range)
+        low, high = (cast(asarray(one), array.dtype) for one in range)
     same = low == high
     count = int(given.numbers()) + 1
     return linspace(where(same, low - 0.5, low), where(same, high + 0.5, high), count)
 
 
-@lowering(f"{_JNP}.histogram")
+@lowering(f"{_JNP}.histogram", unread="out_sharding")
 def histogram(
     a: ArrayLike,
     bins: ArrayLike = 10,
@@ -307,7 +355,10 @@ def histogram(
     weights: ArrayLike | None = None,
     density: bool | None = None,
 ) -> tuple[Array, Array]:
-    (array,) = inexact(ravel(a))
+    given = asarray(a)
+    if weights is not None:
+        require_same_shape(given, asarray(weights), "weights have the shape of a")
+    (array,) = inexact(ravel(given))
     edges = strong(histogram_bin_edges(array, bins, range))
     last = sizes_of(edges)[0] - 1
     place = where(array == edges[-1], last, searchsorted(edges, array, "right"))
@@ -331,7 +382,7 @@ def histogram(
 def digitize(
     x: ArrayLike, bins: ArrayLike, right: bool = False, *, method: str | None = None
 ) -> Array:
-    edges = asarray(bins)
+    edges = sorted_vector(bins)
     side = "left" if right else "right"
     if sizes_of(edges)[0] in (0, 1):
         return searchsorted(edges, x, side)
@@ -364,8 +415,8 @@ def rankdata(
         rows = moveaxis(array, axis, -1)
     mine = expand_dims(rows, -1)
     others = expand_dims(rows, -2)
-    below = cast(sum_(others < mine, axis=-1), "float32")
-    beside = cast(sum_(others == mine, axis=-1), "float32")
+    below = cast(sum_(others < mine, axis=-1), default(float))
+    beside = cast(sum_(others == mine, axis=-1), default(float))
     share = {"min": 1.0, "max": beside, "average": (beside + 1.0) * 0.5}[method]
     found = below + share
     if axis is None:

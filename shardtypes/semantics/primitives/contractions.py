@@ -6,10 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from shardtypes.lang import dtypes
 from shardtypes.semantics.array import Array, Params
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.letters import Factors, Letters
-from shardtypes.semantics.primitive import Primitive, declare
+from shardtypes.semantics.primitive import Primitive, declare, require_equal
 from shardtypes.semantics.primitives.structure import transpose
 from shardtypes.semantics.values import Values
 
@@ -34,6 +35,8 @@ def _letters(operands: Sequence[Array], params: Params) -> Letters:
         *zip(left_contracted, right_contracted, strict=True),
         *zip(left_batch, right_batch, strict=True),
     ):
+        if () in (a[i], b[j]):
+            require_equal(left.dims[i], right.dims[j])
         b[j] = a[i]
     result = [a[i] for i in left_batch]
     result += [
@@ -126,9 +129,41 @@ def _placed(array: Array, dims: Sequence[int]) -> Array:
     return transpose(array, permutation=order)
 
 
+_LARGEST = {
+    "float16": (16, 10),
+    "bfloat16": (128, 7),
+    "float32": (128, 23),
+    "float64": (1024, 52),
+    "complex64": (128, 23),
+    "complex128": (1024, 52),
+}
+"""Exponents and digits of floats."""
+
+
+def _width(name: str) -> tuple[Any, ...]:
+    """What dtypes are ordered by: complex after real, then by the range of floats, by bits and by sign."""
+    is_complex = name in dtypes.COMPLEX
+    largest = _LARGEST.get(name, (-1, -1))
+    bits = max(dtypes.bits(name), 1)
+    is_signed = dtypes.KIND_OF[name] != "unsigned"
+    return is_complex, *largest, bits, is_signed
+
+
+def _wider(operands: Sequence[Array], params: Params) -> Sequence[str | None]:
+    """The dtype of a product is the wider one of the operands'."""
+    first, second = (operand.dtype for operand in operands)
+    if first == second:
+        return [first]
+    known = [name for name in (first, second) if name in dtypes.CONCRETE]
+    if len(known) < 2 or any(name in dtypes.SMALL_FLOATS for name in known):
+        return [None]
+    return [max(known, key=_width)]
+
+
 dot_general: Primitive = declare(
     "dot_general",
     letters=_letters,
+    dtype=_wider,
     values=Values(each=frozenset({0, 1}), monoid="sum"),
     evaluate=_evaluate,
     stacked=_stacked,

@@ -9,15 +9,39 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, TypeAlias
 
-from shardtypes.semantics import special
+from shardtypes.lang import dtypes
+from shardtypes.semantics import kinds, special
 from shardtypes.semantics.array import Array, Dim, NoGradient, Params
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.letters import Factors, Letters
-from shardtypes.semantics.primitive import PRIMITIVES, Primitive, by_rest, declare
+from shardtypes.semantics.primitive import (
+    PRIMITIVES,
+    Primitive,
+    by_rest,
+    declare,
+    dtype_of_first,
+)
+from shardtypes.semantics.registry import Refused
 from shardtypes.semantics.values import Values
 
 Derivative: TypeAlias = Callable[..., Array]
 """The derivative by one operand, from all operands and, last, the result."""
+
+_TAKEN = {
+    kinds.COMPLEX: "real imag",
+    kinds.FLOATS: "floor ceil round trunc is_finite cbrt erf erfc erf_inv lgamma digamma bessel_i0e bessel_i1e "
+    "nextafter igamma igammac zeta polygamma regularized_incomplete_beta complex",
+    kinds.INEXACT: "exp exp2 expm1 log log1p tanh logistic sin cos tan asin acos atan sinh cosh asinh acosh atanh sqrt "
+    "rsqrt atan2 conj",
+    kinds.INTEGERS: "population_count clz shift_left shift_right_arithmetic shift_right_logical gcd",
+    kinds.BITS: "not and or xor",
+    kinds.REAL: "rem",
+    kinds.ORDERED: "lt le gt ge",
+    kinds.SIGNED: "abs",
+    kinds.NUMBERS: "neg sign square integer_pow add sub mul div",
+}
+TAKES = {name: taken for taken, names in _TAKEN.items() for name in names.split()}
+"""The kinds of dtypes that functions take; the others take any."""
 
 JOINT = frozenset
 _HALF = Fraction(1, 2)
@@ -132,7 +156,7 @@ def elementwise(
         values=values,
         evaluate=evaluate,
         stacked=_for_all_devices(evaluate),
-        dtype=dtype,
+        dtype=TAKES.get(name, kinds.ANY).checked(dtype or dtype_of_first),
         pull=pull,
     )
 
@@ -172,26 +196,21 @@ def _given(operands: Sequence[Array], params: Params) -> Sequence[str | None]:
 
 
 def _real(operands: Sequence[Array], params: Params) -> Sequence[str | None]:
-    dtype = operands[0].dtype
-    return [{"complex64": "float32", "complex128": "float64"}.get(dtype or "", dtype)]
+    return [dtypes.each(operands[0].dtype, dtypes.real)]
 
 
 def number(value: complex, like: Array | None = None) -> Array:
     """A number of Python's as an array of rank 0, the same on all devices."""
     from shardtypes.semantics.simulated import Simulated
 
-    dtype = (
-        like.dtype
-        if like is not None
-        else {bool: "bool", int: "int32", float: "float32"}.get(type(value))
-    )
-    return Array(
-        (),
-        dtype or "complex64",
-        like is None,
-        None,
-        Simulated.everywhere(np.asarray(value)),
-    )
+    dtype: str | None = _OF_PYTHON[type(value)]
+    if like is not None:
+        dtype = like.dtype
+    numbers = Simulated.everywhere(np.asarray(value))
+    return Array((), dtype, like is None, None, numbers)
+
+
+_OF_PYTHON = {bool: "bool", int: "int32", float: "float32", complex: "complex64"}
 
 
 # --- one operand: linear, odd, and so on -------------------------------------------------------------------------
@@ -439,6 +458,13 @@ def _powered(x: Any, y: int) -> Any:
     return x**y if y >= 0 else 1 / x**-y
 
 
+def _powered_dtype(operands: Sequence[Array], params: Params) -> Sequence[str | None]:
+    dtype = operands[0].dtype
+    if params["y"] < 0 and dtypes.is_kind(dtype, "signed", "unsigned"):
+        raise Refused(f"takes no negative powers of integers, got {dtype}", "dtypes")
+    return [dtype]
+
+
 def _degree(params: Params) -> Values:
     return Values(degrees=(params["y"],))
 
@@ -448,6 +474,7 @@ integer_pow: Primitive = elementwise(
     _powered,
     _degree,
     [lambda x, out, y: mul(number(float(y), x), integer_pow(x, y=y - 1))],
+    dtype=_powered_dtype,
 )
 
 # --- two operands ------------------------------------------------------------------------------------------------
@@ -536,9 +563,7 @@ complex_: Primitive = elementwise(
     lambda x, y: x + 1j * y,
     Values(jointly=JOINT({0, 1})),
     [lambda x, y, out: number(1.0, out), lambda x, y, out: number(1j, out)],
-    dtype=lambda operands, params: [
-        {"float32": "complex64", "float64": "complex128"}.get(operands[0].dtype or "")
-    ],
+    dtype=lambda operands, params: [dtypes.each(operands[0].dtype, dtypes.of_parts)],
 )
 eq: Primitive = elementwise("eq", lambda x, y: x == y, _QUESTION, dtype=_bools)
 ne: Primitive = elementwise("ne", lambda x, y: x != y, _QUESTION, dtype=_bools)

@@ -205,15 +205,11 @@ slogdet = declare_several(
 
 
 def _real_of(array: Array) -> str | None:
-    return {"complex64": "float32", "complex128": "float64"}.get(
-        array.dtype or "", array.dtype
-    )
+    return dtypes.each(array.dtype, dtypes.real)
 
 
 def _complex_of(array: Array) -> str | None:
-    if dtypes.is_kind(array.dtype, "complex"):
-        return array.dtype
-    return {"float64": "complex128", None: None}.get(array.dtype, "complex64")
+    return dtypes.each(array.dtype, dtypes.complex_)
 
 
 # --- factorisations ---------------------------------------------------------------------------------------------------

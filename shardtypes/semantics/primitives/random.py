@@ -132,13 +132,15 @@ random_unwrap = declare(
 )
 
 
-def _is_typed(key: Array) -> bool:
-    return key.dtype == KEY
+def is_typed(key: Array) -> bool:
+    """Whether it is a key of ``jax.random.key``: one without dimensions is, whatever is told of its dtype. Where there
+    are numbers, that is known."""
+    return key.dtype == KEY or (key.shape == () and key.value is None)
 
 
 def _data(key: Array) -> Array:
     """The two words of a key, typed or not."""
-    if not _is_typed(key):
+    if not is_typed(key):
         return key
     words: Array = random_unwrap(key)
     return words
@@ -224,7 +226,7 @@ def random_split(key: Array, *, shape: Shape) -> Array:
     """As many keys as the shape says."""
     _tell(key, shape)
     keys: Array = _split_key(_data(key), shape=shape)
-    return random_wrap(keys) if _is_typed(key) else keys
+    return random_wrap(keys) if is_typed(key) else keys
 
 
 _fold_in = declare(
@@ -242,4 +244,4 @@ _fold_in = declare(
 def random_fold_in(key: Array, data: Array) -> Array:
     """A key for each number."""
     folded: Array = _fold_in(_data(key), data)
-    return random_wrap(folded) if _is_typed(key) else folded
+    return random_wrap(folded) if is_typed(key) else folded

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from shardtypes.semantics import kinds
 from shardtypes.semantics.array import Array, Dim, Params
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.letters import Letters
@@ -16,6 +17,7 @@ from shardtypes.semantics.primitive import (
     by_same,
     declare,
     declare_several,
+    dtype_of_first,
 )
 from shardtypes.semantics.primitives.elementwise import (
     convert_element_type,
@@ -31,6 +33,7 @@ from shardtypes.semantics.primitives.structure import (
     plain,
     zeros_like,
 )
+from shardtypes.semantics.registry import Refused
 from shardtypes.semantics.relation import Monoid
 from shardtypes.semantics.values import Values
 
@@ -94,10 +97,15 @@ def _pull_product(
 
 
 def _reduction(
-    name: str, evaluate: Callable[..., Any], values: Values, pull: Pull | None = None
+    name: str,
+    evaluate: Callable[..., Any],
+    values: Values,
+    pull: Pull | None = None,
+    takes: kinds.Kinds = kinds.ANY,
 ) -> Primitive:
     return declare(
         name,
+        dtype=takes.checked(dtype_of_first),
         letters=_reduced,
         shape=_reduced_shape,
         values=values,
@@ -120,12 +128,14 @@ reduce_sum = _reduction(
     lambda x, axes: np.sum(x, axis=tuple(axes), dtype=x.dtype),
     Values(jointly=frozenset({0}), monoid="sum"),
     _pull_sum,
+    takes=kinds.NUMBERS,
 )
 reduce_prod = _reduction(
     "reduce_prod",
     lambda x, axes: np.prod(x, axis=tuple(axes), dtype=x.dtype),
     Values(degrees=(None,), monoid="prod"),
     _pull_product,
+    takes=kinds.NUMBERS,
 )
 reduce_max = _reduction(
     "reduce_max", _over("max"), _extremum_values("max"), _pull_extremum
@@ -137,16 +147,19 @@ reduce_and = _reduction(
     "reduce_and",
     lambda x, axes: np.bitwise_and.reduce(x, axis=tuple(axes)),
     Values(degrees=(None,), monoid="and", idempotent="and"),
+    takes=kinds.BITS,
 )
 reduce_or = _reduction(
     "reduce_or",
     lambda x, axes: np.bitwise_or.reduce(x, axis=tuple(axes)),
     Values(degrees=(None,), monoid="or", idempotent="or"),
+    takes=kinds.BITS,
 )
 reduce_xor = _reduction(
     "reduce_xor",
     lambda x, axes: np.bitwise_xor.reduce(x, axis=tuple(axes)),
     Values(degrees=(None,)),
+    takes=kinds.BITS,
 )
 
 
@@ -175,10 +188,19 @@ def _index_dtype(operands: Sequence[Array], params: Params) -> Sequence[str | No
     return [params["index_dtype"]]
 
 
+def _position_shape(
+    operands: Sequence[Array], params: Params, letters: Letters | None
+) -> Sequence[tuple[Dim, ...]]:
+    for axis in params["axes"]:
+        if operands[0].dims[axis] == 0:
+            raise Refused(f"no elements along dimension {axis}", "sizes")
+    return _reduced_shape(operands, params, letters)
+
+
 argmax: Primitive = declare(
     "argmax",
     letters=_whole_and_gone,
-    shape=_reduced_shape,
+    shape=_position_shape,
     dtype=_index_dtype,
     typed_by=by_none,
     values=Values(degrees=(0,)),
@@ -187,7 +209,7 @@ argmax: Primitive = declare(
 argmin: Primitive = declare(
     "argmin",
     letters=_whole_and_gone,
-    shape=_reduced_shape,
+    shape=_position_shape,
     dtype=_index_dtype,
     typed_by=by_none,
     values=Values(degrees=(0,)),

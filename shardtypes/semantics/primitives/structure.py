@@ -19,6 +19,8 @@ from shardtypes.semantics.primitive import (
     declare,
 )
 from shardtypes.semantics.primitives.elementwise import number, sub
+from shardtypes.semantics.registry import Refused
+from shardtypes.semantics.sizes import is_surely_less
 from shardtypes.semantics.values import Values
 
 
@@ -331,6 +333,8 @@ def _joined(params: Params) -> Values:
 
 def _concatenate_letters(operands: Sequence[Array], params: Params) -> Letters:
     dimension = params["dimension"]
+    if len({operand.rank for operand in operands}) > 1:
+        raise Refused("ranks differ")
     own = [list(fresh("d", operand.rank)) for operand in operands]
     for k in range(operands[0].rank):
         if all(operand.dims[k] == 1 for operand in operands):
@@ -396,6 +400,8 @@ concatenate: Primitive = declare(
 
 
 def _pad_letters(operands: Sequence[Array], params: Params) -> Letters:
+    if len(params["padding_config"]) != operands[0].rank:
+        raise Refused(f"{len(params['padding_config'])} paddings", "ranks")
     own = plain("d", operands[0])
     result = list(own)
     moved: set[str] = set()
@@ -410,14 +416,18 @@ def _padded_shape(
     operands: Sequence[Array], params: Params, letters: Letters | None
 ) -> Sequence[tuple[Dim, ...]]:
     sizes: list[Dim] = []
-    for size, (low, high, interior) in zip(
-        operands[0].dims, params["padding_config"], strict=True
-    ):
+    config = params["padding_config"]
+    for size, (low, high, interior) in zip(operands[0].dims, config, strict=True):
+        if interior < 0:
+            raise Refused(f"interior padding of {interior}", "sizes")
         if size is None:
             sizes.append(None)
         else:
-            between = (size - 1) * interior if interior else 0
-            sizes.append(size + low + high + between)
+            between = (size - 1) * interior if interior and size != 0 else 0
+            left = size + low + high + between
+            if is_surely_less(left, 0):
+                raise Refused(f"the padding leaves a size of {left}", "sizes")
+            sizes.append(left)
     return [tuple(sizes)]
 
 
@@ -472,7 +482,22 @@ pad: Primitive = declare(
 # --- slices -------------------------------------------------------------------------------------------------------
 
 
+def _refuse_outside(operand: Array, params: Params) -> None:
+    """Raises Refused where a slice certainly does not lie in the array: nothing is clamped."""
+    starts, limits = params["start_indices"], params["limit_indices"]
+    for name, given in (("start", starts), ("limit", limits)):
+        if len(given) != operand.rank:
+            raise Refused(f"{len(given)} {name} indices", "ranks")
+    for k, size in enumerate(operand.dims):
+        start, limit = starts[k], limits[k]
+        outside = is_surely_less(start, 0) or is_surely_less(size, limit)
+        if outside or is_surely_less(limit, start):
+            text = f"[{start}:{limit}] is out of bounds for dimension {k}"
+            raise Refused(text, "sizes")
+
+
 def _slice_letters(operands: Sequence[Array], params: Params) -> Letters:
+    _refuse_outside(operands[0], params)
     own = plain("d", operands[0])
     result = list(own)
     moved: set[str] = set()
@@ -545,7 +570,17 @@ slice_: Primitive = declare(
 )
 
 
+def _refuse_larger(operand: Array, sizes: Sequence[Dim]) -> None:
+    """Raises Refused where a slice is certainly larger than the array."""
+    if len(sizes) != operand.rank:
+        raise Refused(f"{len(sizes)} slice sizes", "ranks")
+    for k, (whole, size) in enumerate(zip(operand.dims, sizes, strict=True)):
+        if is_surely_less(whole, size) or is_surely_less(size, 0):
+            raise Refused(f"a slice of {size} from dimension {k}", "sizes")
+
+
 def _dynamic_letters(operands: Sequence[Array], params: Params) -> Letters:
+    _refuse_larger(operands[0], params["slice_sizes"])
     own = plain("d", operands[0])
     result = list(own)
     moved: set[str] = set()

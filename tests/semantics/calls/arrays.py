@@ -172,6 +172,18 @@ _RANDOM = [
     Call("jax.random.fold_in", (_KEY, 4)),
     Call("jax.random.bernoulli", (_KEY, 0.5, (3,)), random=True),
     Call("jax.random.categorical", (_KEY, A), random=True),
+    Call(
+        "jax.random.categorical", (_KEY, A, -2), {"shape": (2, A.shape[1])}, random=True
+    ),
+    Call(
+        "jax.random.categorical",
+        (_KEY, A, -2, (2, A.shape[1])),
+        {"replace": False},
+        random=True,
+    ),
+    Call(
+        "jax.random.uniform", (_KEY, (2, 3), float, 1.0, np.ones((2, 1))), random=True
+    ),
     Call("jax.random.choice", (_KEY, 5, (3,)), random=True),
     Call("jax.random.permutation", (_KEY, A), random=True),
     Call("jax.random.randint", (_KEY, (3,), 0, 5), random=True),
@@ -208,6 +220,22 @@ _SAMPLES = [
         (_KEY, np.ones(4), SQUARE @ SQUARE.T),
         random=True,
         smooth=False,
+    ),
+    Call("jax.random.t", (_KEY, np.ones(3)), random=True, smooth=False),
+    Call(
+        "jax.random.weibull_min",
+        (_KEY, 2.5, np.ones(3), (2, 1)),
+        random=True,
+        smooth=False,
+    ),
+    *(
+        Call(
+            "jax.random.double_sided_maxwell",
+            (_KEY, 2.5, np.ones(3), shape),
+            random=True,
+            smooth=False,
+        )
+        for shape in ((), (2,))
     ),
     Call("jax.random.ball", (_KEY, 3, 2, (4,)), random=True),
     Call("jax.random.orthogonal", (_KEY, 3, (4,)), random=True),

@@ -113,6 +113,14 @@ _NUMPY = [
         X,
         Y,
     ),
+    *each(
+        "jax.numpy",
+        "isclose allclose",
+        np.array([1.0, np.inf, np.nan, 0.0]),
+        np.array([1.0, np.inf, np.nan, np.inf]),
+        equal_nan=True,
+        smooth=False,
+    ),
     *each("jax.numpy", "logical_and logical_or logical_xor", X, WHOLE),
     *each("jax.numpy", "bitwise_not bitwise_invert invert exp sqrt", WHOLE),
     *each(

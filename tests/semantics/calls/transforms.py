@@ -68,6 +68,17 @@ CALLS = [
     ),
     *each("jax.lax", "conv_transpose", _IMAGE, _KERNEL, (2, 1), "SAME"),
     *each("jax.lax", "conv_transpose", _IMAGE, _KERNEL, (2, 3), "VALID"),
+    *each("jax.lax", "conv_transpose", _IMAGE, _KERNEL, (1, 1), "same"),
+    *each(
+        "jax.lax",
+        "conv_transpose",
+        _IMAGE,
+        _KERNEL.swapaxes(-1, -2),
+        (2, 1),
+        "SAME",
+        transpose_kernel=True,
+    ),
+    *each("jax.lax", "conv_transpose", numbers((2, 3)), numbers((3, 4)), (), "SAME"),
     *each(
         "jax.lax",
         "reduce_window",
