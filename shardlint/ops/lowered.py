@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial, reduce
 from inspect import BoundArguments
-from typing import Any
+from typing import Any, TypeVar
 
 from shardlint.ops import open_ranks
 from shardlint.ops.arrays import (
@@ -580,30 +580,26 @@ class _Reading:
         return self._placed(out, found.relations or Relations())
 
     def _with_axes(self, out: ArrayValue, origins: Origins | None) -> ArrayValue:
-        """In the global view: dimensions that are those of operands are sharded as these are."""
+        """In the global view: dimensions that are those of operands are sharded as these are, and have their labels."""
         if out.dims is None or origins is None:
             return out
         dims = []
         for dim, origin in zip(out.dims, origins, strict=True):
-            dims.append(Dimension(dim.size, self._axes_of(dim.size, origin)))
+            dims.append(self._with_origin(dim, origin))
         return replace(out, dims=tuple(dims))
 
-    def _axes_of(
-        self, size: Size | None, origin: frozenset[Origin] | None
-    ) -> tuple[str, ...] | None:
-        if size == ONE:
-            return ()
-        found = set()
-        for number, k in origin or ():
-            dims = self.arrays[number].dims or ()
-            found.add(dims[k].axes)
-        if len(found) != 1:
-            return None
-        axes = found.pop()
-        # on explicit axes JAX may refuse what it would have to gather first
+    def _with_origin(
+        self, dim: Dimension, origin: frozenset[Origin] | None
+    ) -> Dimension:
+        places = origin or ()
+        found = [(self.arrays[number].dims or ())[k] for number, k in places]
+        axes = _only({one.axes for one in found})
         if self._is_explicit:
-            return axes or None
-        return axes
+            # there JAX may refuse what it would have to gather first
+            axes = axes or None
+        if dim.size == ONE:
+            axes = ()
+        return Dimension(dim.size, axes, _only({one.label for one in found}))
 
     @property
     def _is_explicit(self) -> bool:
@@ -672,6 +668,16 @@ class _Reading:
         ):
             assert self.ctx.view is not None
             raise used(self._op(self.ctx.view), axis, partial)
+
+
+_T = TypeVar("_T")
+
+
+def _only(values: set[_T]) -> _T | None:
+    """The one that there is, if there is one alone."""
+    if len(values) == 1:
+        return values.pop()
+    return None
 
 
 #: So many ranks are tried for an array of which it is not known.
