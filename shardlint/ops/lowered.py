@@ -552,7 +552,7 @@ class _Reading:
 
     def _of_rank(self, qualname: str, rank: int) -> Value | None:
         """The result if the operands of unknown rank were of this one; None where JAX would refuse them."""
-        ctx = replace(self.ctx, view=None, facts=self.ctx.facts)
+        ctx = replace(self.ctx, view=None)
         call = Call(self.call.qualname, self.call.args, ctx)
         try:
             return _read(qualname, _Reading(call, self.stands_in, rank=rank))

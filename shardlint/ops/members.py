@@ -11,6 +11,7 @@ from shardlint.ops.application import apply, find_model
 from shardlint.ops.arrays import product, with_dims
 from shardlint.ops.indexing import AT, index_array
 from shardlint.ops.registry import (
+    MODELS,
     OpContext,
     OpError,
     static_int,
@@ -196,12 +197,7 @@ def _array_method(
     if name == "compress" and args:  # the function takes the condition first
         args = [args[0], value, *args[1:]]
         return apply(prefix + name, args, kwargs, ctx)
-    own = f"jax.Array.{name}"
-    qualname = (
-        own
-        if find_model(own) is not None
-        else (prefix + name if name in FUNCTION_METHODS else None)
-    )
+    qualname = _function_of(name, prefix)
     if qualname is None:
         return Unknown(f"no model for the array method .{name}()")
     inner = replace(ctx, numpy=value.numpy)
@@ -220,6 +216,17 @@ def _array_method(
             result.dims, None if name != "astype" else result.dtype, numpy=True
         )
     return result
+
+
+def _function_of(method: str, prefix: str) -> str | None:
+    """What stands for a method: a model of its own, else the function of that name. Lowerings, which take their time to
+    import, are asked last."""
+    own = f"jax.Array.{method}"
+    if method in FUNCTION_METHODS and own not in MODELS:
+        return prefix + method
+    if find_model(own) is not None:
+        return own
+    return None
 
 
 _STRING_TO_STRING = frozenset(

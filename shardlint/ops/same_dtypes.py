@@ -17,8 +17,6 @@ from shardlint.values import (
 )
 from shardtypes.lang import dtypes
 
-_BY_64 = frozenset("int32 int64 float32 float64 complex64 complex128".split())
-
 
 def check(call: Call, names: tuple[str, ...]) -> None:
     """Raises OpError where two of these arguments certainly differ in dtype: several arguments that are sequences item
@@ -70,5 +68,5 @@ def _differ(array: ArrayValue, other: ArrayValue) -> bool:
         return True
     return (
         dtypes.KIND_OF[array.dtype] != dtypes.KIND_OF[other.dtype]
-        or array.dtype not in _BY_64
+        or array.dtype not in dtypes.OF_PYTHON
     )

@@ -258,11 +258,14 @@ def _possible(name: str, weak: bool, x64: bool) -> Iterator[tuple[str, bool]]:
     names = frozenset(canonical(member, x64) for member in members(name))
     for member in names:
         yield member, weak
-        if len(names) > 1 and not weak and member in _WEAKLY:
+        if len(names) > 1 and not weak and member in OF_PYTHON:
             yield member, True
 
 
-_WEAKLY = frozenset({"int32", "int64", "float32", "float64", "complex64", "complex128"})
+OF_PYTHON = frozenset(
+    {"int32", "int64", "float32", "float64", "complex64", "complex128"}
+)
+"""Those that Python's numbers have, with x64 and without."""
 
 
 def bits(name: str) -> int:

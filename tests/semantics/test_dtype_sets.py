@@ -7,20 +7,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import jax
 import pytest
 
 from shardtypes.lang import dtypes
-from shardtypes.semantics.array import Array
-from shardtypes.semantics.lowerings import LOWERINGS
-from shardtypes.semantics.lowerings.convert import UnknownDtype, asarray
-from tests.semantics.call import Call, Function
+from shardtypes.semantics.lowerings.convert import UnknownDtype
+from tests.semantics.call import Call
 from tests.semantics.calls import CALLS
 from tests.semantics.test_dtypes import (
     FLOAT,
     GROUPS,
     Given,
     Kind,
+    arguments_here,
+    arrays_in,
     kinds_here,
     mapped,
     with_kinds,
@@ -41,22 +40,12 @@ SETS = {
 
 def dtypes_here(call: Call) -> list[str | None] | None:
     """The dtypes of the results; None where that of an operand would have to be known."""
-
-    def given(leaf: Any) -> Any:
-        if isinstance(leaf, Given):
-            return Array(leaf.shape, leaf.kind.dtype, leaf.kind.weak)
-        if isinstance(leaf, Function):
-            return LOWERINGS[leaf.name]
-        return leaf
-
-    args, kwargs = mapped(given, (call.args, call.kwargs))
+    args, kwargs = arguments_here(call)
     try:
         found = call.own(*args, **kwargs)
     except UnknownDtype:
         return None
-    is_array = lambda leaf: isinstance(leaf, Array)  # noqa: E731 - one line
-    leaves = jax.tree.leaves(found, is_leaf=is_array)
-    return [asarray(leaf).dtype for leaf in leaves]
+    return [array.dtype for array in arrays_in(found)]
 
 
 def faults(call: Call) -> list[str]:

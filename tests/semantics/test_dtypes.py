@@ -99,9 +99,8 @@ def mapped(function: Callable[[Any], Any], argument: Any) -> Any:
     return function(argument)
 
 
-def kinds_here(call: Call) -> list[Kind] | None:
-    """The dtypes of the results by the lowering: none where it says that JAX refuses the call, None where it does not
-    cover it."""
+def arguments_here(call: Call) -> tuple[Any, Any]:
+    """The arguments as the lowering takes them."""
 
     def given(leaf: Any) -> Any:
         if isinstance(leaf, Given):
@@ -111,14 +110,26 @@ def kinds_here(call: Call) -> list[Kind] | None:
         return leaf
 
     args, kwargs = mapped(given, (call.args, call.kwargs))
+    return args, kwargs
+
+
+def arrays_in(found: Any) -> list[Array]:
+    """What a lowering gives, as arrays."""
+    is_array = lambda leaf: isinstance(leaf, Array)  # noqa: E731 - one line
+    return [asarray(leaf) for leaf in jax.tree.leaves(found, is_leaf=is_array)]
+
+
+def kinds_here(call: Call) -> list[Kind] | None:
+    """The dtypes of the results by the lowering: none where it says that JAX refuses the call, None where it does not
+    cover it."""
+    args, kwargs = arguments_here(call)
     try:
         found = call.own(*args, **kwargs)
     except Refused:
         return []
     except (Unsupported, UnknownRank, NotConcrete, *_OF_ARGUMENTS):
         return None
-    is_array = lambda leaf: isinstance(leaf, Array)  # noqa: E731 - one line
-    arrays = [asarray(leaf) for leaf in jax.tree.leaves(found, is_leaf=is_array)]
+    arrays = arrays_in(found)
     if any(array.dtype is None for array in arrays):
         return None
     return [_kind(array.dtype, array.weak) for array in arrays]

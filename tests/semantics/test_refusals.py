@@ -6,13 +6,9 @@ from typing import Any
 
 import pytest
 
-from shardtypes.semantics.array import Array, Dim, SizesDiffer
-from shardtypes.semantics.lowerings import LOWERINGS
-from shardtypes.semantics.lowerings.convert import AxisGivenTwice, AxisOutOfRange
-from shardtypes.semantics.primitive import comparing
-from shardtypes.semantics.registry import Refused
 from tests.semantics.call import Call
-from tests.semantics.test_dtypes import Given, Kind, kinds_in_jax, mapped
+from tests.semantics.refusing import refuses
+from tests.semantics.test_dtypes import Given, Kind, arguments_here, kinds_in_jax
 
 pytestmark = pytest.mark.once
 
@@ -339,26 +335,4 @@ IDS = [f"{call.name}-{k}" for k, (call, _) in enumerate(ROWS)]
 @pytest.mark.parametrize(("call", "is_refused"), ROWS, ids=IDS)
 def test_both_refuse_the_same(call: Call, is_refused: bool) -> None:
     assert (kinds_in_jax(call) is None) == is_refused
-    assert is_refused_here(call) == is_refused
-
-
-def is_refused_here(call: Call) -> bool:
-    """Whether the lowering says that JAX refuses the call. Whatever else it raises is a fault."""
-
-    def array(leaf: Any) -> Any:
-        if isinstance(leaf, Given):
-            return Array(leaf.shape, leaf.kind.dtype, leaf.kind.weak)
-        return leaf
-
-    args, kwargs = mapped(array, (call.args, call.kwargs))
-    try:
-        with comparing(_compare):
-            LOWERINGS[call.name](*args, **kwargs)
-    except (AxisGivenTwice, AxisOutOfRange, Refused, SizesDiffer):
-        return True
-    return False
-
-
-def _compare(a: Dim, b: Dim, why: str | None) -> None:
-    if a != b:
-        raise SizesDiffer(f"{a} is not {b}")
+    assert refuses(call.name, *arguments_here(call)) == is_refused

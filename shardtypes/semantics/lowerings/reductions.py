@@ -723,7 +723,7 @@ def average(
 
 def _placed_weights(weights: Array, array: Array, axis: Any) -> Array:
     """Weights along the axes of an array, for all of it; of its shape, if there are as many dimensions."""
-    from shardtypes.semantics.lowerings.shapes import require_same_shape
+    from shardtypes.semantics.lowerings.unpromoted import require_same_shape
 
     if axis is None:
         why = "weights of another shape need an axis"

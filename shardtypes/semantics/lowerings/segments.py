@@ -22,7 +22,8 @@ from shardtypes.semantics.lowerings.convert import (
 )
 from shardtypes.semantics.lowerings.elementwise import where
 from shardtypes.semantics.lowerings.indexing import At
-from shardtypes.semantics.lowerings.shapes import broadcast_to, require_same_shape
+from shardtypes.semantics.lowerings.shapes import broadcast_to
+from shardtypes.semantics.lowerings.unpromoted import require_same_shape
 from shardtypes.semantics.primitive import require_equal
 from shardtypes.semantics.primitives import elementwise as e
 from shardtypes.semantics.primitives.structure import reshape

@@ -138,7 +138,7 @@ def collapse(
 @lowering(
     f"{_JNP}.ravel", "jax.Array.ravel", "jax.Array.flatten", unread="out_sharding"
 )
-def ravel(a: ArrayLike, order: str = "C", array: Any = None) -> Array:
+def ravel(a: ArrayLike, order: str = "C") -> Array:
     return reshape(a, -1, order)
 
 
@@ -323,14 +323,6 @@ def require_broadcast(
             require_equal(size, wanted, why)
 
 
-def require_same_shape(a: Array, b: Array, why: str) -> None:
-    """Compare the shapes of two arrays. Raises Refused where they differ in rank."""
-    if a.rank != b.rank:
-        raise Refused(why, "operands")
-    for size, other in zip(a.dims, b.dims, strict=True):
-        require_equal(size, other, why)
-
-
 @lowering(f"{_JNP}.broadcast_arrays")
 def broadcast_arrays(*args: ArrayLike) -> list[Array]:
     arrays = [asarray(x) for x in args]
@@ -477,23 +469,24 @@ def dynamic_index_in_dim(
 def dynamic_update_slice(
     operand: ArrayLike, update: ArrayLike, start_indices: Any
 ) -> Array:
-    array, new = _with_update(operand, update)
-    _refuse_larger(array, new)
-    return s.dynamic_update_slice(array, new, *_starts(start_indices, array.rank))
-
-
-def _with_update(operand: ArrayLike, update: ArrayLike) -> tuple[Array, Array]:
     array, new = of_one_dtype(operand=operand, update=update)
-    return array, new
+    return _updated(array, new, start_indices)
 
 
-def _refuse_larger(array: Array, update: Array) -> None:
+def _updated(array: Array, update: Array, starts: Any) -> Array:
     """Raises Refused for an update that does certainly not lie in the array."""
     if update.rank != array.rank:
         raise Refused("ranks differ")
     for size, new in zip(array.dims, update.dims, strict=True):
         if is_surely_less(size, new):
             raise Refused("the update is larger than the array")
+    return s.dynamic_update_slice(array, update, *_starts(starts, array.rank))
+
+
+def _updated_along(array: Array, update: Array, start: ArrayLike, axis: int) -> Array:
+    starts: list[ArrayLike] = [0] * array.rank
+    starts[axis_of(axis, array.rank)] = start
+    return _updated(array, update, starts)
 
 
 @lowering(f"{_LAX}.dynamic_update_slice_in_dim", unread="allow_negative_indices")
@@ -503,21 +496,19 @@ def dynamic_update_slice_in_dim(
     start_index: ArrayLike,
     axis: int,
 ) -> Array:
-    array, new = _with_update(operand, update)
-    starts: list[ArrayLike] = [0] * array.rank
-    starts[axis_of(axis, array.rank)] = start_index
-    return dynamic_update_slice(array, new, starts)
+    array, new = of_one_dtype(operand=operand, update=update)
+    return _updated_along(array, new, start_index, axis)
 
 
 @lowering(f"{_LAX}.dynamic_update_index_in_dim", unread="allow_negative_indices")
 def dynamic_update_index_in_dim(
     operand: ArrayLike, update: ArrayLike, index: ArrayLike, axis: int
 ) -> Array:
-    array, new = _with_update(operand, update)
+    array, new = of_one_dtype(operand=operand, update=update)
     at = axis_of(axis, array.rank)
     if new.rank < array.rank:
         new = s.expand_dims(new, axes=(at,))
-    return dynamic_update_slice_in_dim(array, new, index, at)
+    return _updated_along(array, new, index, at)
 
 
 # --- flips and rolls ------------------------------------------------------------------------------------------------

@@ -53,12 +53,12 @@ from shardtypes.semantics.lowerings.shapes import (
     expand_dims,
     moveaxis,
     ravel,
-    require_same_shape,
     reshape,
     size_of,
     squeeze,
     transpose,
 )
+from shardtypes.semantics.lowerings.unpromoted import require_same_shape
 from shardtypes.semantics.primitives import elementwise as e
 from shardtypes.semantics.registry import Refused, Unsupported, lowering
 from shardtypes.semantics.sizes import greatest, is_number, known

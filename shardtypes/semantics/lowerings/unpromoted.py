@@ -1,4 +1,5 @@
-"""What functions of ``jax.lax`` ask of their operands: one dtype, and ranks and sizes that are equal."""
+"""What functions ask of operands that they do not promote or broadcast: one dtype, and ranks and sizes that are equal.
+Those of ``jax.lax`` do."""
 
 from __future__ import annotations
 
@@ -11,9 +12,6 @@ from shardtypes.semantics.array import Array
 from shardtypes.semantics.lowerings.convert import ArrayLike, asarray, promoted
 from shardtypes.semantics.primitive import evaluating, require_equal
 from shardtypes.semantics.registry import Refused
-
-#: Dtypes that Python's numbers have, with x64 and without.
-_OF_PYTHON = frozenset("int32 int64 float32 float64 complex64 complex128".split())
 
 
 def of_one_dtype(**operands: ArrayLike) -> list[Array]:
@@ -63,7 +61,7 @@ def _differ(array: Array, other: Array) -> bool:
     if array.dtype not in dtypes.CONCRETE:
         return False
     same_kind = dtypes.is_kind(other.dtype, dtypes.KIND_OF[array.dtype])
-    return not same_kind or array.dtype not in _OF_PYTHON
+    return not same_kind or array.dtype not in dtypes.OF_PYTHON
 
 
 def _is_number(given: Any) -> bool:
@@ -81,7 +79,12 @@ def of_one_shape(*arrays: Array) -> None:
     """Compares the sizes of arrays, which are not broadcast."""
     first, *others = [array for array in arrays if array.shape is not None]
     for other in others:
-        if other.rank != first.rank:
-            raise Refused("shapes differ")
-        for a, b in zip(first.dims, other.dims, strict=True):
-            require_equal(a, b)
+        require_same_shape(first, other)
+
+
+def require_same_shape(a: Array, b: Array, why: str | None = None) -> None:
+    """Compare the shapes of two arrays. Raises Refused where they differ in rank."""
+    if a.rank != b.rank:
+        raise Refused(why or "shapes differ")
+    for size, other in zip(a.dims, b.dims, strict=True):
+        require_equal(size, other, why)

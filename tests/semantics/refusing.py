@@ -1,0 +1,27 @@
+"""Whether a lowering says that JAX refuses a call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from shardtypes.semantics.array import Dim, SizesDiffer
+from shardtypes.semantics.lowerings import LOWERINGS
+from shardtypes.semantics.lowerings.convert import AxisGivenTwice, AxisOutOfRange
+from shardtypes.semantics.primitive import comparing
+from shardtypes.semantics.registry import Refused
+
+
+def refuses(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Of arguments as the lowering takes them. Whatever else it raises is a fault."""
+    try:
+        with comparing(_compare):
+            LOWERINGS[name](*args, **kwargs)
+    except (AxisGivenTwice, AxisOutOfRange, Refused, SizesDiffer):
+        return True
+    return False
+
+
+def _compare(a: Dim, b: Dim, why: str | None) -> None:
+    if a != b:
+        raise SizesDiffer(f"{a} is not {b}")
