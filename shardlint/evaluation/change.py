@@ -24,8 +24,10 @@ class Repair:
     value: Callable[[Any], Any] = field(compare=False, default=same)
     is_new: bool = False
     """Whether it is a reduction that was not there."""
-    is_beside: bool = False
-    """Whether there is a reduction over other axes: where one is missing, it is best taken there."""
+    is_best: bool = False
+    """Whether it is best made there, if anywhere: beside a reduction over other axes, or in a backward rule."""
+    is_wider: bool = False
+    """Whether it is the largest or the smallest over more axes, which is as good as that over one at the same place."""
     left: frozenset[str] = frozenset()
     """Other results that still depend on the number of devices."""
     changed: tuple[Where, ...] = ()

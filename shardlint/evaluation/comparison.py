@@ -311,6 +311,18 @@ def numbers_of(leaf: Any) -> Any:
     )
 
 
+def has_nan(results: Any) -> bool:
+    """Whether a tree has an entry that is no number: it equals itself, whatever it should be."""
+    return any(map(_is_nan_somewhere, flatten(results)[0]))
+
+
+def _is_nan_somewhere(leaf: Any) -> bool:
+    if not isinstance(leaf, Array) or leaf.value is None:
+        return False
+    parts = map(np.asarray, leaf.value.parts)
+    return any(np.isnan(part).any() for part in parts if part.dtype.kind in "fc")
+
+
 def differences(
     first: Any,
     second: Any,

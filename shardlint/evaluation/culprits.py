@@ -12,15 +12,16 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from shardlint.evaluation import optimizers, relations
-from shardlint.evaluation.recording import Recorded, Recorder, Where
+from shardlint.evaluation.recording import KEYS, Key, Recorded, Recorder, Where
 from shardtypes.lang import dtypes
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.relation import SAME, Relation
+from shardtypes.semantics.simulated import Simulated
 
 State: TypeAlias = Literal["holds", "off", "lost", "unknown"]
 """A relation holds; one holds up to a power of the number of devices; none does; the runs cannot be compared."""
@@ -250,6 +251,7 @@ class Trace:
         padded: frozenset[relations.Lengths] = frozenset(),
     ) -> None:
         self.many = many
+        self._few = few
         self.mesh_axes = mesh_axes
         self.axis = axis
         self.counts = counts
@@ -265,6 +267,21 @@ class Trace:
         self._steps: dict[int, Step] = {}
         self._choosing: dict[int, bool] = {}
         self._sizes: dict[int, frozenset[str] | None] = {}
+
+    @functools.cached_property
+    def with_first_rounds(self) -> Trace:
+        """The same, in which what both runs computed before one of them went another way is compared, too. What follows
+        from it may come of what cannot be compared, and says nothing of where they part."""
+        trace = Trace(
+            self.many,
+            self._few,
+            self.axis,
+            self.counts,
+            self.mesh_axes,
+            self._padded,
+        )
+        trace._twins |= _as_long_as_alike(self.many, self._few)
+        return trace
 
     def step(self, number: int) -> Step:
         """One recorded value, compared."""
@@ -357,9 +374,26 @@ class Trace:
                 continue
             before = [self.many.values[source] for source in value.sources]
             is_first = all(self.axis not in one.array.own for one in before)
-            if is_first and self.step(number).state != "holds":
+            is_the_same = self.step(number).state == "holds" or self._is_moved(value)
+            if is_first and not is_the_same:
                 return True
         return False
+
+    def _is_moved(self, value: Recorded) -> bool:
+        """Whether a value has the same entries in both runs, each on one device, and it was drawn with keys that each
+        row has on whichever device it is: rows were put in another order after that."""
+        twin = self.twin(value)
+        if twin is None or value.array.value is None or twin.array.value is None:
+            return False
+        many, few = value.array.value, twin.array.value
+        if not np.array_equal(_entries(many), _entries(few)):
+            return False
+        held = [_entries(one) for one in many.devices((self.axis, self.counts[0]))]
+        different = sum(len(np.unique(one)) for one in held)
+        if different != len(np.unique(_entries(many))):
+            return False
+        led = self.many.led(value.sources)
+        return any(_is_key(step) and _is_split(step) for step in map(self.step, led))
 
     def parts_taken(self, value: Recorded) -> list[Recorded]:
         """What each device has its part of where a value is computed, and that leads there by way of parts alone, the
@@ -698,6 +732,21 @@ class Trace:
         return known
 
 
+def _as_long_as_alike(many: Recorder, few: Recorder) -> dict[Key, Recorded]:
+    """What both runs computed until one of them goes another way, as with another number of rounds of a loop."""
+    found: dict[Key, Recorded] = {}
+    for one, other in zip(many.values, few.values, strict=False):
+        if one.key != other.key:
+            break
+        found[other.key] = other
+    return found
+
+
+def _entries(value: Simulated) -> Any:
+    """All that devices have, in order of size."""
+    return np.sort(np.asarray(value.parts), axis=None)
+
+
 def _is_call(step: Step, qualname: str) -> bool:
     return step.value.name == qualname
 
@@ -730,6 +779,10 @@ def _is_alike(one: Step, other: Step) -> bool:
 
 def _is_split(step: Step) -> bool:
     return step.state == "holds" and step.kind == "split"
+
+
+def _is_key(step: Step) -> bool:
+    return step.value.array.dtype in KEYS
 
 
 def _are_numbers(step: Step) -> bool:

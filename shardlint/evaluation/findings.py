@@ -286,6 +286,8 @@ def _of_unequal(one: Unequal, files: Files) -> Diagnostic:
     notes: list[tuple[Where, str]] = []
     if one.begun is not None:
         notes.append((one.begun, "it begins to vary here"))
+    each = f"each device has its own along {one.axis!r}"
+    notes += [(where, each) for where in one.collapsed if where != one.begun]
     if one.elsewhere not in (None, one.where):
         notes.append((one.elsewhere, f"reduced here, but not over {one.axis!r}"))
     text = unequal_text(one)
@@ -294,14 +296,15 @@ def _of_unequal(one: Unequal, files: Files) -> Diagnostic:
 
 def _of_draw(draw: RepeatedDraw, files: Files) -> Diagnostic:
     notes = [(where, "called here") for where in draw.calls[1:]]
-    if draw.calls:
+    if draw.calls or draw.overlaps:
         notes.append((draw.draw, "drawn here"))
     notes += [(where, "its key is made here") for where in draw.keys]
     alike = (
         f"these numbers, which make its key, are alike along {draw.axis!r}: add lax.axis_index({draw.axis!r}) times "
         "how many each device has"
     )
-    notes += [(where, alike) for where in draw.numbers]
+    if not draw.overlaps:
+        notes += [(where, alike) for where in draw.numbers]
     if draw.given is not None:
         notes.append((draw.given, "its key is given here"))
     text = repeated_text(draw)

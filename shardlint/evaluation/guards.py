@@ -543,7 +543,7 @@ def note_rule(rule: Any, cotangents: Any) -> Any:
     code = code_of(rule)
     if run is None or run.recorder is None or code is None:
         return cotangents
-    where = Where.of_definition(code, backward=True)
+    where = Where.of_return(code, backward=True)
     change = run.changes.get(where)
     if change is not None:
         cotangents = change.value(cotangents)

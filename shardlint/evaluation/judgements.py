@@ -35,6 +35,7 @@ from shardlint.evaluation.other_meshes import (
     refuting_run,
     settings,
 )
+from shardlint.evaluation.overlapping_draws import overlapping_draws
 from shardlint.evaluation.parting import OWN, trace_of
 from shardlint.evaluation.refusals import Refusal
 from shardlint.evaluation.repairs import repair
@@ -89,7 +90,7 @@ def judge(program: Program, run: Outcome | None = None) -> Judgement:
     if not axes or not declared.regions:
         why = declared.reason or NOTHING_MAPPED
         return Judgement(reasons=(why,), states=declared.states)
-    found, compared, reasons = _compared(program, declared, axes)
+    found, compared, reasons, own = _compared(program, declared, axes)
     reported = {departure.axis for departure in found}
     recorded = functools.cache(functools.partial(program.run, DEVICES, record=True))
     copies = tuple(
@@ -100,7 +101,7 @@ def judge(program: Program, run: Outcome | None = None) -> Judgement:
         for one in _drifting(program, declared, recorded)
         if one.axis not in reported
     )
-    repeated = tuple(_repeated(program, declared, recorded))
+    repeated = tuple(_repeated(program, declared, recorded, own))
     idle = tuple(_idle(program, declared, recorded))
     failing = None
     if declared.failed is not None and not (copies or drifted or repeated):
@@ -126,14 +127,17 @@ def judge(program: Program, run: Outcome | None = None) -> Judgement:
 
 def _compared(
     program: Program, declared: Outcome, axes: Sequence[str]
-) -> tuple[list[Departure], list[str], list[str]]:
-    """Where a program departs along each of these axes, those over which it was compared, and why not over others."""
+) -> tuple[list[Departure], list[str], list[str], frozenset[str]]:
+    """Where a program departs along each of these axes, those over which it was compared, and why not over others, and
+    those along which devices may have something of their own."""
     found: list[Departure] = []
     compared: list[str] = []
     reasons: list[str] = []
+    own: set[str] = set()
     for axis in axes:
         departure = _along(program, declared, axis)
         if _may_be_own(departure):
+            own.add(axis)
             departure = _without_own(program, declared, axis)
         if isinstance(departure, str):
             reasons.append(f"{axis}: {departure}")
@@ -141,7 +145,7 @@ def _compared(
         compared.append(axis)
         if departure is not None and not _is_rounding(program, axis):
             found.append(departure)
-    return found, compared, reasons
+    return found, compared, reasons, frozenset(own)
 
 
 def _mended(
@@ -176,8 +180,11 @@ def _without_excuses(
 
 
 def _may_be_own(departure: Departure | str | None) -> bool:
-    """Whether results may depart by what each device has for itself, and by nothing else."""
-    return departure == OWN or (isinstance(departure, Departure) and departure.is_own)
+    """Whether results may depart by what each device has for itself, and by nothing else: that makes none the right one
+    but for a factor."""
+    if isinstance(departure, Departure):
+        return departure.is_own and not departure.is_factor
+    return departure == OWN
 
 
 def _without_own(
@@ -228,13 +235,15 @@ def _drifting(
 
 
 def _repeated(
-    program: Program, declared: Outcome, recorded: Recorded
+    program: Program, declared: Outcome, recorded: Recorded, own: frozenset[str]
 ) -> Iterator[RepeatedDraw]:
-    """Random numbers that all devices draw alike, each for its own shard."""
+    """Random numbers that all devices draw alike, each for its own shard, and along the axes that are ``own``, those
+    that they draw alike for some of their rows."""
     shards, stacked = axes_to_judge(declared)
-    if not (shards or stacked) or program.allowance.is_spent:
+    if not (shards or stacked or own) or program.allowance.is_spent:
         return
     run = recorded()
+    yield from overlapping_draws(run, own)
     yield from repeated_draws(run, shards)
     for axis in sorted(stacked - shards):
         trace = _beside_another(program, run, axis)

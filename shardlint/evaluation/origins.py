@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from shardlint.evaluation.comparison import Outcome
 from shardlint.evaluation.culprits import Trace
 from shardlint.evaluation.recording import Recorded, Recorder, Where
+from shardlint.evaluation.replicas import MOST_PLACES, reduced_elsewhere
 from shardtypes.semantics.array import Array
-
-#: Of more places a reader learns nothing.
-_MOST_PLACES = 2
 
 
 @dataclass(frozen=True)
@@ -43,6 +41,10 @@ def origins(run: Outcome, traces: Iterable[Trace]) -> tuple[Origin, ...]:
         for trace in traces:
             for one in _unreduced(trace, operand) or _collapsed(trace, operand):
                 found.setdefault(one.where, one)
+            elsewhere = reduced_elsewhere(recorder, operand, trace.axis)
+            if elsewhere is not None:
+                text = f"reduced here, but not over {trace.axis!r}"
+                found.setdefault(elsewhere, Origin(elsewhere, text))
     return tuple(found.values())
 
 
@@ -114,7 +116,7 @@ def _collapsed(trace: Trace, result: Array) -> list[Origin]:
         is_first = varying and all(_is_shard(trace, each) for each in varying)
         if is_first and not _is_shard(trace, one):
             places.setdefault(one.where, one)
-    if len(places) > _MOST_PLACES:
+    if len(places) > MOST_PLACES:
         return []
     return [_own(one, axis) for one in places.values()]
 

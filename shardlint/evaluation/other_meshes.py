@@ -22,6 +22,7 @@ from shardlint.evaluation.comparison import (
     differences,
     differs_from,
     first_difference,
+    has_nan,
 )
 from shardlint.evaluation.guards import TOO_MANY_STEPS
 
@@ -54,9 +55,11 @@ class OtherRun:
 
 
 def other_run(program: Program, declared: Outcome, axis: str) -> OtherRun | str:
-    """The first other size of an axis with which a program runs as far as with its own, or why there is none."""
+    """The first other size of an axis with which a program runs as far as with its own, or why there is none. If it
+    gives what is no number on both, the first with which it does not."""
     reason = "its size cannot be changed"
     resized: OtherRun | None = None
+    agreed: OtherRun | None = None
     plain: list[Outcome] = []
     for setting, outcome in _changed_runs(program, declared, axis):
         is_guess = not setting.literals.keys() <= set(declared.origins(axis))
@@ -79,6 +82,10 @@ def other_run(program: Program, declared: Outcome, axis: str) -> OtherRun | str:
             and any(difference[0] < agreeing(declared, one) for one in plain)
         ):
             continue  # due to that number, which is another one: without it, nothing differs there
+        elif difference is None and any(
+            has_nan(one.results) for one in declared.regions
+        ):
+            agreed = agreed or OtherRun(setting, outcome, False)
         elif difference is None or isinstance(difference[1], Difference):
             return OtherRun(
                 setting, outcome, difference is not None, is_tied=tied is not None
@@ -89,6 +96,8 @@ def other_run(program: Program, declared: Outcome, axis: str) -> OtherRun | str:
             )
     if program.allowance.is_spent:
         return TOO_MANY_STEPS
+    if agreed is not None:
+        return agreed
     if resized is None:
         return reason
     return _with_another_number(program, declared, resized, axis) or resized

@@ -3,6 +3,7 @@ run's."""
 
 from __future__ import annotations
 
+import dis
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from types import CodeType
 from typing import Any, TypeAlias
 
+from shardtypes.lang.dtypes import KEY
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.local_sizes import axes_of, is_counted
 from shardtypes.semantics.trees import flatten, map_leaves, unflatten
@@ -34,6 +36,24 @@ class Where:
         line = code.co_firstlineno
         return cls(code.co_filename, (line, 0, line, 0), backward)
 
+    @classmethod
+    def of_return(cls, code: CodeType, backward: bool = False) -> Where:
+        """The statement in which a function of the program returns; where it is defined if there are several, or Python
+        does not know the place, as before 3.11."""
+        places = {
+            getattr(one, "positions", None)
+            for one in dis.get_instructions(code)
+            if one.opname.startswith("RETURN_VALUE")
+        }
+        place = places.pop() if len(places) == 1 else None
+        if place is None or None in place:
+            return cls.of_definition(code, backward)
+        line, end_line, start, end = place
+        return cls(code.co_filename, (line, start, end_line, end), backward)
+
+
+#: Keys of ``jax.random.PRNGKey``, and typed ones.
+KEYS = frozenset(("uint32", KEY))
 
 Key: TypeAlias = tuple[Where, int, int]
 """An expression, how often it was met before, and which array of its value this is."""

@@ -7,20 +7,17 @@ backward rule shows in the norm of the gradients.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from shardlint.evaluation import replicas
 from shardlint.evaluation.change import Repair
-from shardlint.evaluation.comparison import Allowance, Program, compared
+from shardlint.evaluation.comparison import Allowance, Program, compared, has_nan
+from shardlint.evaluation.culprits import Trace
 from shardlint.evaluation.departures import Departure, Evidence, differing_results
 from shardlint.evaluation.mapping import Region
 from shardlint.evaluation.other_meshes import DEVICES
 from shardlint.evaluation.suspects.candidates import suspects
 from shardlint.evaluation.suspects.collectives import rings_to_close
 from shardlint.evaluation.suspects.indices import of_indices
-from shardtypes.semantics.array import Array
-from shardtypes.semantics.lazy import np
-from shardtypes.semantics.trees import flatten
 
 STEPS = 150_000
 """For all runs with changes, of one departure."""
@@ -36,8 +33,12 @@ def repair(departure: Departure) -> Repair | None:
     best: Repair | None = None
     whole: Repair | None = None
     for one in suspects(departure):
-        if whole is not None and whole.is_beside:
-            break
+        if whole is not None:
+            if whole.is_best or not one.is_new:
+                break
+            # A sum that is missing may be taken anywhere on a way: it is best taken where the way begins.
+            if not _is_on_the_way_to(evidence.trace, one, whole):
+                continue
         differing = _differing(evidence, program, one)
         mends = (
             differing is not None
@@ -46,19 +47,25 @@ def repair(departure: Departure) -> Repair | None:
         )
         if mends and differing and not one.is_of_all:
             best = best or replace(one, left=differing)
-        # A sum that is missing may be taken anywhere on a way: it is best taken where the way begins.
-        is_on_the_way = (
-            mends
-            and one.is_new
-            and one.where.backward == (whole is not None and whole.where.backward)
-        )
-        if whole is not None and not is_on_the_way:
+        if whole is not None and not mends:
             break
         if mends and not differing:
             whole = one
     if whole is not None and whole.argument is not None:
         whole = replace(whole, other=_as_good(departure, program))
     return whole or best
+
+
+def _is_on_the_way_to(trace: Trace, one: Repair, other: Repair) -> bool:
+    """Whether a change is of what is computed before what another changes, or of the same over more axes."""
+    if one.where.backward != other.where.backward:
+        return False
+    places = [each.changed or (each.where,) for each in (one, other)]
+    first, second = (trace.executions.get(where) for (where, *_) in places)
+    if not first or not second:
+        return True
+    number, limit = first[0].number, second[0].number
+    return number < limit or (one.is_wider and number == limit)
 
 
 def _as_good(departure: Departure, program: Program) -> Repair | None:
@@ -107,7 +114,7 @@ def _differing(
         for number in range(evidence.call)
     ):
         return None
-    if any(_has_nan(leaf) for leaf in flatten(many.regions[-1].results)[0]):
+    if has_nan(many.regions[-1].results):
         return None  # which would equal itself
     differing = differing_results(many.regions[-1], few.regions[-1])
     # What devices have different values of is no result, though its first copy may be the same.
@@ -115,10 +122,3 @@ def _differing(
         return None
     unequal = replicas.unequal_results(many, evidence.call)
     return (differing | unequal) - evidence.by_row
-
-
-def _has_nan(leaf: Any) -> bool:
-    if not isinstance(leaf, Array) or leaf.value is None:
-        return False
-    parts = map(np.asarray, leaf.value.parts)
-    return any(np.isnan(part).any() for part in parts if part.dtype.kind in "fc")

@@ -12,19 +12,15 @@ from typing import Any
 
 from shardlint.evaluation.comparison import Outcome
 from shardlint.evaluation.culprits import Trace
-from shardlint.evaluation.recording import Alike, Recorded, Recorder, Where
-from shardtypes.lang.dtypes import KEY
+from shardlint.evaluation.recording import KEYS, Alike, Recorded, Recorder, Where
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.simulated import is_of_examples
 from shardtypes.semantics.trees import flatten
 
 # What gives positions in a shard: rows may be put in the same order on all devices.
-_POSITIONS = frozenset(
+POSITIONS = frozenset(
     f"jax.random.{name}" for name in ("permutation", "choice", "randint", "shuffle")
 )
-
-#: Keys of ``jax.random.PRNGKey``, and typed ones.
-_KEYS = frozenset(("uint32", KEY))
 
 
 @dataclass(frozen=True)
@@ -42,10 +38,15 @@ class RepeatedDraw:
     keys: tuple[Where, ...]
     numbers: tuple[Where, ...]
     given: Where | None
+    overlaps: bool = False
+    """Whether devices draw alike for some of their rows, and the numbers are those that overlap."""
 
     @property
     def where(self) -> Where:
-        """What the mapped function itself does: a function that draws may be right for its other callers."""
+        """What the mapped function itself does: a function that draws may be right for its other callers. Numbers that
+        overlap are wrong themselves."""
+        if self.overlaps and self.numbers:
+            return self.numbers[0]
         return self.calls[0] if self.calls else self.draw
 
 
@@ -104,13 +105,13 @@ def _described(recorder: Recorder, draw: Recorded, axis: str) -> RepeatedDraw:
     keys: dict[Where, None] = {}
     numbers: dict[Where, None] = {}
     given = None
-    current = _key_of(recorder, draw)
+    current = key_of(recorder, draw)
     while current is not None:
         given = given or recorder.calls.get(current.number)
         if not current.is_argument:
             keys[current.where] = None
             numbers.update(dict.fromkeys(_numbers_of(recorder, current, axis)))
-        current = _key_of(recorder, current)
+        current = key_of(recorder, current)
     calls = recorder.drawn_in[draw.number]
     return RepeatedDraw(
         axis, draw.what, draw.where, calls, tuple(keys), tuple(numbers), given
@@ -119,13 +120,13 @@ def _described(recorder: Recorder, draw: Recorded, axis: str) -> RepeatedDraw:
 
 def _numbers_of(recorder: Recorder, key: Recorded, axis: str) -> Iterator[Where]:
     """Where the numbers begin that make keys for examples of one key, unless they are an argument's."""
-    before = _key_of(recorder, key)
+    before = key_of(recorder, key)
     if before is None or (_examples(key) and _rank(key) == _rank(before)):
         return
     for number in sorted(key.sources):
         folded = recorder.values[number]
         # A step of a loop is one number of all those that its keys are made of.
-        if folded.array.dtype in _KEYS or _rank(key) < _rank(folded):
+        if folded.array.dtype in KEYS or _rank(key) < _rank(folded):
             continue
         led = [recorder.values[one] for one in recorder.led({number})]
         begin = min(
@@ -150,21 +151,26 @@ def _is_alike(one: Recorded, axis: str) -> bool:
     return value is not None and not value.varies_along(axis)
 
 
-def _key_of(recorder: Recorder, value: Recorded) -> Recorded | None:
+def key_of(recorder: Recorder, value: Recorded) -> Recorded | None:
     """The key that a value was drawn with, or split from."""
     sources = [recorder.values[number] for number in sorted(value.sources)]
-    keys = [one for one in sources if one.array.dtype in _KEYS]
+    keys = [one for one in sources if one.array.dtype in KEYS]
     return keys[0] if keys else None
 
 
 def _draws(run: Outcome, recorder: Recorder) -> Iterator[tuple[Recorded, Alike]]:
-    results = [leaf for region in run.regions for leaf in flatten(region.places[0])[0]]
-    sources = [leaf.sources for leaf in results if isinstance(leaf, Array)]
-    led = recorder.led(frozenset[int]().union(*sources))
+    led = led_to_results(run, recorder)
     for number in sorted(led & recorder.alike.keys()):
         draw = recorder.values[number]
-        if draw.name not in _POSITIONS:
+        if draw.name not in POSITIONS:
             yield draw, recorder.alike[number]
+
+
+def led_to_results(run: Outcome, recorder: Recorder) -> set[int]:
+    """The numbers of the recorded values that results of mapped functions were computed from."""
+    results = [leaf for region in run.regions for leaf in flatten(region.places[0])[0]]
+    sources = [leaf.sources for leaf in results if isinstance(leaf, Array)]
+    return recorder.led(frozenset[int]().union(*sources))
 
 
 def _is_told_apart(recorder: Recorder, draw: Recorded, axis: str) -> bool:
@@ -174,7 +180,7 @@ def _is_told_apart(recorder: Recorder, draw: Recorded, axis: str) -> bool:
         if of_it.isdisjoint(one.sources):
             continue
         of_it.add(one.number)
-        is_key = one.array.dtype == draw.array.dtype and draw.array.dtype in _KEYS
+        is_key = one.array.dtype == draw.array.dtype and draw.array.dtype in KEYS
         value = one.array.value
         if is_key and value is not None and value.varies_along(axis):
             return True

@@ -20,6 +20,8 @@ from shardtypes.semantics.lowerings.collectives import collectives
 from shardtypes.semantics.simulated import Simulated
 from shardtypes.semantics.trees import flatten, paths_of
 
+#: Of more places on the way to a result a reader learns nothing.
+MOST_PLACES = 2
 _COLLECTIVES = collectives("combines", "exchanges")
 _REDUCTIONS = frozenset({"jax.lax.psum", "jax.lax.pmean"})
 
@@ -42,12 +44,14 @@ class DevicesDiffer:
 class Unequal(DevicesDiffer):
     """The result should be the same. ``selects`` tells that it comes from an entry that was indexed out of a value
     which differs: devices may be given the same, one after another. ``calls`` are the lines, by file, in which the
-    mapped function is called, ``begun`` the expression with which the difference begins, if it is another one, and
-    ``elsewhere`` the one reduction on the way, over other axes."""
+    mapped function is called, ``begun`` the expression with which the difference begins, if it is another one,
+    ``collapsed`` those which make of shards what is none any more, and ``elsewhere`` the one reduction on the way, over
+    other axes."""
 
     selects: bool
     calls: frozenset[tuple[str, int]]
     begun: Where | None
+    collapsed: tuple[Where, ...]
     elsewhere: Where | None
 
 
@@ -100,7 +104,8 @@ def unequal(run: Outcome) -> tuple[Unequal, ...]:
             selects,
             _calls(run.recorder, leaf),
             _begun(run.recorder, source, one.axis),
-            _reduced_elsewhere(run.recorder, leaf, one.axis),
+            _collapsed(run.recorder, leaf, source, one.axis),
+            reduced_elsewhere(run.recorder, leaf, one.axis),
         )
     return tuple(found.values())
 
@@ -128,14 +133,39 @@ def _begun(recorder: Recorder, source: Recorded, axis: str) -> Where | None:
     return None if first[0].is_argument else places.pop()
 
 
-def _reduced_elsewhere(recorder: Recorder, leaf: Array, axis: str) -> Where | None:
-    """The one reduction over other axes that what differs along an axis came through; None if there are several."""
-    differing = recorder.led(
+def _collapsed(
+    recorder: Recorder, leaf: Array, source: Recorded, axis: str
+) -> tuple[Where, ...]:
+    """The expressions that make of shards along an axis what is none any more, on the way to an array, but for its
+    source. None where there are many."""
+    places: dict[Where, None] = {}
+    for number in sorted(_led_differing(recorder, leaf, axis)):
+        one = recorder.values[number]
+        if one.is_argument or not one.is_inside or one.array.is_sharded(axis):
+            continue
+        operands = [recorder.values[each] for each in one.sources]
+        differing = [each for each in operands if _differs(each, axis)]
+        # of what is computed for each example, it is not known which dimension they are
+        dimensions = [each.array.sharded_dimension(axis) for each in differing]
+        if _differs(one, axis) and differing and None not in dimensions:
+            places[one.where] = None
+    places.pop(source.where, None)
+    return tuple(places) if len(places) <= MOST_PLACES else ()
+
+
+def _led_differing(recorder: Recorder, leaf: Array, axis: str) -> set[int]:
+    """What an array was computed from, without what led to values that are the same along an axis."""
+    return recorder.led(
         leaf.sources, lambda one: _differs(one, axis) and not one.is_argument
     )
+
+
+def reduced_elsewhere(recorder: Recorder, leaf: Array, axis: str) -> Where | None:
+    """The one reduction over other axes that what differs along an axis came through; None if there are several."""
+    led = _led_differing(recorder, leaf, axis)
     places = {
         one.where
-        for one in map(recorder.values.__getitem__, differing)
+        for one in map(recorder.values.__getitem__, led)
         if _differs(one, axis) and _is_over_others(one, axis)
     }
     return places.pop() if len(places) == 1 else None

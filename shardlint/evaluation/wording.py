@@ -91,7 +91,12 @@ def drifting_text(found: Drifting) -> str:
 
 
 def repeated_text(found: RepeatedDraw) -> str:
-    """Random numbers that all devices draw alike."""
+    """Random numbers that all devices draw alike, or for some of their rows."""
+    if found.overlaps:
+        return (
+            f"{operation(found.what)} draws the same numbers for different rows on devices along {found.axis!r}: what "
+            f"its keys are made of overlaps: begin with lax.axis_index({found.axis!r}) times how many each device has"
+        )
     return (
         f"{operation(found.what)} draws the same numbers on all devices along {found.axis!r}, though each has another "
         f"shard to draw them for: call jax.random.fold_in(key, lax.axis_index({found.axis!r})) first"

@@ -187,7 +187,8 @@ def computed(value: Any, *given: Any) -> Any:
     axes = axes_of(*given)
     if not axes or isinstance(value, (bool, LocalInt, LocalFloat)):
         return value
-    return local(value.item() if hasattr(value, "item") else value, axes, True)
+    number = value.item() if hasattr(value, "item") else value
+    return local(number, axes, True, _is_ample(*given))
 
 
 def _is_ratio(name: str, value: Any, other: Any = None) -> bool:

@@ -243,7 +243,7 @@ if __name__ == "__main__":
 """
 
 
-def test_one_of_two_results_is_mended_by_one_more_axis() -> None:
+def test_two_results_are_mended_by_one_more_axis() -> None:
     departures = judged(BOTH).departures
     found = {
         repair_text(one, mended)
@@ -251,7 +251,7 @@ def test_one_of_two_results_is_mended_by_one_more_axis() -> None:
         if (mended := repair(one)) is not None
     }
     assert found == {
-        "with this lax.psum over 't' too, this result is the same on 4 and on 2 devices along 't'; 1 other still not"
+        "with this lax.psum and 1 other over 't' too, this result is the same on 4 and on 2 devices along 't'"
     }
 
 

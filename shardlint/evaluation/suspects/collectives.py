@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
 from shardlint.evaluation.change import Repair
+from shardlint.evaluation.culprits import Trace
 from shardlint.evaluation.departures import Departure
 from shardlint.evaluation.outside import Outside
 from shardlint.evaluation.recording import Given, Recorded
@@ -27,40 +28,87 @@ _MOST_RINGS = 10
 _SHORT = {"jax.lax.psum": "lax.psum", "jax.lax.pmean": "lax.pmean"}
 
 
+@dataclass(frozen=True)
+class _Collective:
+    """One that a program calls: the public ``name``, what is ``fixed`` where it is ``functools.partial`` of it, and
+    the mesh axes that it is over."""
+
+    name: str
+    fixed: Mapping[str, Any]
+    axes: frozenset[str]
+
+
+def _collective_of(recorded: Recorded) -> _Collective:
+    plain = recorded.what
+    fixed: Mapping[str, Any] = {}
+    if isinstance(plain, functools.partial):
+        fixed = plain.keywords
+        plain = plain.func
+    name = getattr(plain, "qualname", "")
+    axes = recorded.given.names | Given.among(*fixed.values()).names
+    return _Collective(name, fixed, axes)
+
+
 def other_collectives(led: Iterable[Recorded], axis: str) -> Iterator[Repair]:
+    """Of those that are over the axis."""
     for one in led:
-        plain = one.what
-        fixed: Mapping[str, Any] = {}
-        if isinstance(plain, functools.partial):
-            fixed = plain.keywords
-            plain = plain.func
-        name = getattr(plain, "qualname", "")
-        given = Given.among(*fixed.values())
-        is_over = axis in one.given.names | given.names
-        if one.is_backward:
+        called = _collective_of(one)
+        if one.is_backward or axis not in called.axes:
             continue
-        if name in MEAN_OR_SUM and is_over:
-            yield from _other_reductions(one, name, fixed)
-        elif name in MEAN_OR_SUM:
-            text = f"this {_SHORT[name]} over {axis!r} too"
-            over = _over(Outside(name), fixed, axis)
-            yield at(one, text, function=over)
-        elif name == "jax.lax.psum_scatter" and is_over:
+        if called.name in MEAN_OR_SUM:
+            yield from _other_reductions(one, called)
+        elif called.name == "jax.lax.psum_scatter":
             text = "this lax.psum_scatter divided by the number of devices"
             divided = functools.partial(_divided, axis=axis)
             yield at(one, text, value=divided)
-        elif name == "jax.lax.ppermute" and is_over:
+        elif called.name == "jax.lax.ppermute":
             yield from _other_permutations(one)
 
 
-def _other_reductions(
-    reduced: Recorded, name: str, fixed: Mapping[str, Any]
+def over_more_axes(led: Iterable[Recorded], axis: str) -> Iterator[Repair]:
+    """Of those that are over other axes."""
+    for one in led:
+        called = _collective_of(one)
+        if _is_over_others(one, called, axis):
+            text = f"this {_SHORT[called.name]} over {axis!r} too"
+            yield at(one, text, function=_over(called, axis))
+
+
+def _is_over_others(recorded: Recorded, called: _Collective, axis: str) -> bool:
+    is_reduction = called.name in MEAN_OR_SUM and axis not in called.axes
+    return is_reduction and not recorded.is_backward
+
+
+def over_more_axes_together(
+    trace: Trace, taken: Iterable[Recorded], axis: str
 ) -> Iterator[Repair]:
-    other = MEAN_OR_SUM[name]
-    text = f"no {_SHORT[name]} here"
+    """The reductions of parts that are over other axes, all over this one too: as those of several gradients, each at a
+    line of its own."""
+    for one in taken:
+        called = _collective_of(one)
+        if not _is_over_others(one, called, axis):
+            continue
+        alike = {
+            other.where
+            for other in trace.many.values
+            if trace.step(other.number).kind == "part"
+            and not other.is_backward
+            and _collective_of(other) == called
+        }
+        others = tuple(alike - {one.where})
+        if others:
+            count = "other" if len(others) == 1 else "others"
+            text = f"this {_SHORT[called.name]} and {len(others)} {count} over {axis!r} too"
+            made = at(one, text, function=_over(called, axis))
+            yield replace(made, changed=(one.where, *others))
+
+
+def _other_reductions(reduced: Recorded, called: _Collective) -> Iterator[Repair]:
+    other = MEAN_OR_SUM[called.name]
+    text = f"no {_SHORT[called.name]} here"
     yield at(reduced, text, function=always(unchanged))
     text = f"{_SHORT[other]} here"
-    function = functools.partial(Outside(other), **fixed)
+    function = functools.partial(Outside(other), **called.fixed)
     yield at(reduced, text, function=always(function))
 
 
@@ -79,11 +127,12 @@ def _divided(value: Any, axis: str) -> Any:
     return map_leaves(lambda leaf: divide(leaf, size), value)
 
 
-def _over(function: Any, fixed: Mapping[str, Any], axis: str) -> Callable[[Any], Any]:
+def _over(called: _Collective, axis: str) -> Callable[[Any], Any]:
     """A reduction over one axis more."""
+    function = Outside(called.name)
 
     def reduction(x: Any, axis_name: Any = None, **options: Any) -> Any:
-        names = fixed.get("axis_name", axis_name)
+        names = called.fixed.get("axis_name", axis_name)
         if not isinstance(names, (tuple, list)):
             names = (names,)
         return function(x, (*names, axis), **options)

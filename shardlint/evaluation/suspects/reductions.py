@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from fractions import Fraction
 from typing import Any
 
 from shardlint.evaluation import guards
 from shardlint.evaluation.change import Repair
-from shardlint.evaluation.culprits import Step, Trace
+from shardlint.evaluation.culprits import Trace
 from shardlint.evaluation.outside import Outside
 from shardlint.evaluation.recording import Recorded, Where
 from shardlint.evaluation.suspects.common import MEAN_OR_SUM, at, differing_axes
+from shardlint.evaluation.suspects.lacking import lacking, missing
 from shardlint.evaluation.uneven_means import (
     UnevenMean,
     averaged,
@@ -44,7 +44,7 @@ def missing_reductions(
     trace: Trace, led: Iterable[Recorded], axis: str
 ) -> Iterator[Repair]:
     for one in led:
-        reduction = _missing(trace.step(one.number))
+        reduction = missing(trace.step(one.number))
         if reduction is None or (one.is_argument and not one.is_backward):
             continue
         shown, of = _named(trace, one)
@@ -54,15 +54,35 @@ def missing_reductions(
             # others may be reduced where they are called
             assert one.caller is not None
             yield Repair(one.caller, text, value=reduced, is_new=True)
-        parts = _parts_at(trace, one.where, reduction)
+        parts = lacking(trace, one.where, reduction)
         if parts is not None:
             reduced = functools.partial(
                 _with_parts_reduced, parts, one.where, axis, reduction
             )
         made = at(shown, text, value=reduced)
-        is_beside = one.name in MEAN_OR_SUM
+        is_best = one.is_of_rule or one.name in MEAN_OR_SUM
         changed = (one.where,)
-        yield replace(made, is_new=True, is_beside=is_beside, changed=changed)
+        yield replace(made, is_new=True, is_best=is_best, changed=changed)
+
+
+def missing_of_some_arrays(
+    trace: Trace, led: Sequence[Recorded], axis: str
+) -> Iterator[Repair]:
+    """The same of some of the arrays that an expression gives: others are reduced later."""
+    for one in led:
+        reduction = missing(trace.step(one.number))
+        if reduction is None or one.is_argument or one.is_backward:
+            continue
+        wanted = {each.key[2] for each in led if each.where == one.where}
+        given = {each.key[1:] for each in trace.executions[one.where]}
+        places = frozenset(place for place in given if place[1] in wanted)
+        if places != given:
+            numbers = " and ".join(map(str, sorted(wanted)))
+            text = f"a lax.{reduction} over {axis!r} of array {numbers} of these"
+            reduced = functools.partial(
+                _with_parts_reduced, places, one.where, axis, reduction
+            )
+            yield replace(at(one, text, value=reduced), is_new=True)
 
 
 def missing_over_several_axes(
@@ -70,13 +90,14 @@ def missing_over_several_axes(
 ) -> Iterator[Repair]:
     """The same over all mesh axes along which a value differs: a reduction that was over several of them."""
     for one in led:
-        reduction = _missing(trace.step(one.number))
+        reduction = missing(trace.step(one.number))
         if reduction is None or one.is_backward:
             continue
         axes = differing_axes([one])
         if len(axes) < 2 or one.is_argument:
             continue
-        yield reduction_of(one, reduction, axes)
+        is_wider = reduction in ("pmax", "pmin")
+        yield replace(reduction_of(one, reduction, axes), is_wider=is_wider)
 
 
 def reduction_of(value: Recorded, reduction: str, axes: Sequence[str]) -> Repair:
@@ -100,28 +121,6 @@ def _is_called_from_several(trace: Trace, value: Recorded) -> bool:
         return False
     callers = {one.caller for one in trace.executions[where]}
     return len(callers) > 1
-
-
-def _parts_at(
-    trace: Trace, where: Where, reduction: str
-) -> frozenset[tuple[int, int]] | None:
-    """Which of the arrays that an expression gave lack a reduction, where others are shards: gradients of replicated
-    weights beside those of sharded ones. By how often the expression was met before, and the place in a tree. None
-    where there are no shards."""
-    parts = set[tuple[int, int]]()
-    has_shards = False
-    for one in trace.executions[where]:
-        _, times, leaf = one.key
-        step = trace.step(one.number)
-        has_shards |= step.kind == "split"
-        if _missing(step) == reduction or (reduction == "psum" and _is_share(step)):
-            parts.add((times, leaf))
-    return frozenset(parts) if has_shards else None
-
-
-def _is_share(step: Step) -> bool:
-    """Whether all devices have the same part of a sum."""
-    return step.kind == "same" and step.power == -1
 
 
 def missing_backward(trace: Trace, axis: str) -> Iterator[Repair]:
@@ -188,25 +187,12 @@ def _first_use_inside(trace: Trace, number: int) -> Recorded | None:
     return next((one for one in uses if not one.is_backward), None)
 
 
-def _missing(step: Step) -> str | None:
-    """The reduction that makes a whole of what devices have parts of; None where they have none, or nothing tells."""
-    if step.kind != "part":
-        return None
-    if step.monoid == "sum":
-        return _BY_POWER.get(step.power)
-    is_extreme = step.power == 0 and step.takes_extreme
-    return _EXTREMES.get(step.monoid) if is_extreme else None
-
-
 _PRIMITIVES = {
     "psum": collectives.psum,
     "pmean": collectives.psum,
     "pmax": collectives.pmax,
     "pmin": collectives.pmin,
 }
-#: By the power of the number of devices that a whole is too large by.
-_BY_POWER: Mapping[Fraction | int, str] = {0: "psum", 1: "pmean"}
-_EXTREMES = {"max": "pmax", "min": "pmin"}
 
 
 def _with_parts_reduced(

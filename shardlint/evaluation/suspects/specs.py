@@ -48,8 +48,9 @@ def swapped_entries(
 
 
 def other_axes(trace: Trace, led: Iterable[Recorded], axis: str) -> Iterator[Repair]:
-    """Another mesh axis in place of this one, or none, in a PartitionSpec of an argument, if others are sharded over it
-    still. First those over which nothing is sharded: one of them was meant."""
+    """Another mesh axis in place of this one in a PartitionSpec of an argument, if others are sharded over it still.
+    First those over which nothing is sharded: one of them was meant. With none in its place, an argument is replicated,
+    and whatever is wrong with its shards goes away."""
     varying = varying_axes(trace)
     others = trace.mesh_axes - {axis}
     unused = sorted(others - varying)
@@ -64,7 +65,7 @@ def other_axes(trace: Trace, led: Iterable[Recorded], axis: str) -> Iterator[Rep
         where = many.specs.get(one.number)
         if where not in sharded or len(sharded) == 1:
             continue
-        for other in (*unused, *used, None):
+        for other in (*unused, *used):
             text = f"{other!r} in place of {axis!r} in this spec"
             function = functools.partial(_replacing, axis=axis, other=other)
             yield Repair(where, text, function=function, is_of_all=True)
@@ -116,13 +117,12 @@ def _swapping(function: Any, first: int, second: int) -> Any:
     return spec
 
 
-def _replacing(function: Any, axis: str, other: str | None) -> Any:
+def _replacing(function: Any, axis: str, other: str) -> Any:
     """``PartitionSpec`` with another axis in place of one."""
 
     def entry(given: Any) -> Any:
         if isinstance(given, (tuple, list)):
-            names = [other if name == axis else name for name in given]
-            return tuple(name for name in names if name is not None)
+            return tuple(other if name == axis else name for name in given)
         return other if given == axis else given
 
     def spec(*entries: Any, **options: Any) -> Any:
