@@ -12,7 +12,7 @@ from shardlint.evaluation.change import Repair
 from shardlint.evaluation.culprits import Trace
 from shardlint.evaluation.departures import Departure
 from shardlint.evaluation.outside import Outside
-from shardlint.evaluation.recording import Given, Recorded
+from shardlint.evaluation.recording import Given, Recorded, Where
 from shardlint.evaluation.rings import left_behind, sent_along
 from shardlint.evaluation.suspects.common import (
     MEAN_OR_SUM,
@@ -88,19 +88,27 @@ def over_more_axes_together(
         called = _collective_of(one)
         if not _is_over_others(one, called, axis):
             continue
-        alike = {
-            other.where
-            for other in trace.many.values
-            if trace.step(other.number).kind == "part"
-            and not other.is_backward
-            and _collective_of(other) == called
-        }
-        others = tuple(alike - {one.where})
-        if others:
-            count = "other" if len(others) == 1 else "others"
-            text = f"this {_SHORT[called.name]} and {len(others)} {count} over {axis!r} too"
-            made = at(one, text, function=_over(called, axis))
-            yield replace(made, changed=(one.where, *others))
+        others = _alike(trace, called) - {one.where}
+        if not others:
+            continue
+        count = "others"
+        if len(others) == 1:
+            count = "other"
+        short = _SHORT[called.name]
+        text = f"this {short} and {len(others)} {count} over {axis!r} too"
+        made = at(one, text, function=_over(called, axis))
+        yield replace(made, changed=(one.where, *others))
+
+
+def _alike(trace: Trace, called: _Collective) -> set[Where]:
+    """Where parts are reduced like this, on the way forward."""
+    found = set()
+    for one in trace.many.values:
+        if one.is_backward or trace.step(one.number).kind != "part":
+            continue
+        if _collective_of(one) == called:
+            found.add(one.where)
+    return found
 
 
 def _other_reductions(reduced: Recorded, called: _Collective) -> Iterator[Repair]:

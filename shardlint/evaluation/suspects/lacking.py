@@ -34,25 +34,35 @@ def lacking(trace: Trace, where: Where, reduction: str) -> frozenset[Place] | No
     Of arrays that follow from what was not reduced before, as gradients do in the second step of a loop, it cannot be
     told: they are taken for what those are that the expression gave in the step before.
     """
-    steps = [trace.step(one.number) for one in trace.executions[where]]
-    if not any(step.kind == "split" for step in steps):
+    steps: dict[Place, Step] = {}
+    for one in trace.executions[where]:
+        _, times, leaf = one.key
+        steps[times, leaf] = trace.step(one.number)
+    if not any(step.kind == "split" for step in steps.values()):
         return None
-    lacks = {step.value.key[1:]: _lacks(step, reduction) for step in steps}
-    dims = {step.value.key[1:]: step.value.array.dims for step in steps}
-    period = _period(lacks, dims)
-    first = {(times % period, leaf) for (times, leaf), lack in lacks.items() if lack}
-    return frozenset(
-        (times, leaf)
-        for (times, leaf), lack in lacks.items()
-        if lack is not False and (times % period, leaf) in first
-    )
+    lacks = {place: _lacks(step, reduction) for place, step in steps.items()}
+    period = _period(lacks, steps)
+    before: set[Place] = set()
+    found: set[Place] = set()
+    for place in sorted(steps):
+        times, leaf = place
+        in_period = times % period, leaf
+        if lacks[place] is True:
+            before.add(in_period)
+        if lacks[place] is not False and in_period in before:
+            found.add(place)
+    return frozenset(found)
 
 
 def _lacks(step: Step, reduction: str) -> bool | None:
     """Whether a value lacks the reduction; None where it cannot be told."""
-    if missing(step) == reduction or (reduction == "psum" and _is_share(step)):
+    if missing(step) == reduction:
         return True
-    return None if step.state in ("lost", "unknown") else False
+    if reduction == "psum" and _is_share(step):
+        return True
+    if step.state in ("lost", "unknown"):
+        return None
+    return False
 
 
 def _is_share(step: Step) -> bool:
@@ -60,27 +70,30 @@ def _is_share(step: Step) -> bool:
     return step.kind == "same" and step.power == -1
 
 
-def _period(
-    lacks: Mapping[Place, bool | None], dims: Mapping[Place, tuple[Any, ...]]
-) -> int:
+def _period(lacks: Mapping[Place, bool | None], steps: Mapping[Place, Step]) -> int:
     """After how many times an expression gives arrays of the same shapes, which lack the same as far as it is known."""
-    total = max((times for times, _ in lacks), default=0) + 1
+    dims = {}
+    known = {}
+    for place, step in steps.items():
+        dims[place] = step.value.array.dims
+        if lacks[place] is not None:
+            known[place] = lacks[place]
+    total = 1 + max(times for times, _ in steps)
     for period in range(1, total):
-        if total % period == 0 and all(
-            _is_one(one, period) for one in (_known(lacks), dims)
-        ):
+        if total % period:
+            continue
+        if _recurs(dims, period) and _recurs(known, period):
             return period
     return total
 
 
-def _known(lacks: Mapping[Place, bool | None]) -> dict[Place, bool]:
-    return {place: lack for place, lack in lacks.items() if lack is not None}
-
-
-def _is_one(found: Mapping[Place, Any], period: int) -> bool:
+def _recurs(found: Mapping[Place, Any], period: int) -> bool:
     """Whether what is found is the same after each period."""
     first: dict[Place, Any] = {}
-    return all(
-        first.setdefault((times % period, leaf), one) == one
-        for (times, leaf), one in found.items()
-    )
+    for place, one in found.items():
+        times, leaf = place
+        in_period = times % period, leaf
+        first.setdefault(in_period, one)
+        if first[in_period] != one:
+            return False
+    return True

@@ -66,8 +66,12 @@ def _with_offset(value: Any, axis: str, whole: int) -> Any:
     first = _first_of_shard(axis, whole)
 
     def shifted(leaf: Any) -> Any:
-        is_position = isinstance(leaf, Array) and (leaf.dtype or "").startswith("int")
-        return leaf + first if is_position else leaf
+        if not isinstance(leaf, Array):
+            return leaf
+        dtype = leaf.dtype or ""
+        if not dtype.startswith("int"):
+            return leaf
+        return leaf + first
 
     return map_leaves(shifted, value)
 
@@ -96,11 +100,12 @@ def _from_shard_on(positions: Any, axis: str) -> Any:
 
 def _indexed_size(departure: Departure) -> int | None:
     """How many entries the sharded dimension has as a whole that is indexed where the runs part."""
-    sharded = [
-        one.value.array.dims[one.dim]
-        for one in departure.culprit.operands
-        if one.dim is not None
-    ]
+    sharded = []
+    for one in departure.culprit.operands:
+        if one.dim is None:
+            continue
+        dims = one.value.array.dims
+        sharded.append(dims[one.dim])
     if len(sharded) != 1:
         return None
     (local,) = sharded

@@ -74,15 +74,18 @@ def missing_of_some_arrays(
         if reduction is None or one.is_argument or one.is_backward:
             continue
         wanted = {each.key[2] for each in led if each.where == one.where}
-        given = {each.key[1:] for each in trace.executions[one.where]}
-        places = frozenset(place for place in given if place[1] in wanted)
-        if places != given:
-            numbers = " and ".join(map(str, sorted(wanted)))
-            text = f"a lax.{reduction} over {axis!r} of array {numbers} of these"
-            reduced = functools.partial(
-                _with_parts_reduced, places, one.where, axis, reduction
-            )
-            yield replace(at(one, text, value=reduced), is_new=True)
+        executions = trace.executions[one.where]
+        chosen = [each for each in executions if each.key[2] in wanted]
+        if len(chosen) == len(executions):
+            continue
+        numbers = " and ".join(map(str, sorted(wanted)))
+        text = f"a lax.{reduction} over {axis!r} of array {numbers} of these"
+        places = frozenset(each.key[1:] for each in chosen)
+        reduced = functools.partial(
+            _with_parts_reduced, places, one.where, axis, reduction
+        )
+        made = at(one, text, value=reduced)
+        yield replace(made, is_new=True)
 
 
 def missing_over_several_axes(
