@@ -26,8 +26,6 @@ _Place: TypeAlias = tuple[int, ...]
 _Held: TypeAlias = Mapping[_Place, list[Any]]
 """The entries that each device has."""
 
-_MAKE_KEYS = frozenset(f"jax.random.{name}" for name in ("fold_in", "split", "clone"))
-
 
 def overlapping_draws(run: Outcome, axes: frozenset[str]) -> Iterator[RepeatedDraw]:
     """The first draw along each of the axes for which some rows of different devices have the same key; of a run that
@@ -37,15 +35,19 @@ def overlapping_draws(run: Outcome, axes: frozenset[str]) -> Iterator[RepeatedDr
     for axis in sorted(axes):
         for number in sorted(led_to_results(run, recorder)):
             draw = recorder.values[number]
-            key = key_of(recorder, draw) if _is_draw(draw) else None
-            if key is not None and _overlaps(key, axis):
+            key = key_of(recorder, draw)
+            if key is None or not _is_draw(draw, axis):
+                continue
+            if _overlaps(key, axis):
                 yield _described(recorder, draw, key, axis)
                 break
 
 
-def _is_draw(value: Recorded) -> bool:
-    is_random = value.name.startswith("jax.random.") and value.name not in _MAKE_KEYS
-    return is_random and value.name not in POSITIONS
+def _is_draw(value: Recorded, axis: str) -> bool:
+    """Whether devices along an axis draw a value with keys of their own."""
+    if value.array.dtype in KEYS or value.name in POSITIONS:
+        return False
+    return axis in value.array.own
 
 
 def _overlaps(value: Recorded, axis: str) -> bool:

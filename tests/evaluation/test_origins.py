@@ -120,6 +120,28 @@ RIGHT = {
     ),
     "unnamed": UNNAMED.format(name=", axis_name=AXIS"),
 }
+ELSEWHERE = """
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.sharding import AxisType, PartitionSpec as P
+
+
+def loss(x, y):
+    error = lax.psum(jnp.sum((x - y) ** 2), {axes})
+    return error / lax.psum(jnp.sum(y), ("d", "t"))
+
+
+def main():
+    mesh = jax.make_mesh((2, 4), ("d", "t"), axis_types=(AxisType.Auto,) * 2)
+    apply = jax.shard_map(loss, mesh=mesh, in_specs=P("d", "t"), out_specs=P())
+    return jax.jit(apply)(jnp.ones((8, 12)), jnp.ones((8, 12)))
+
+
+if __name__ == "__main__":
+    main()
+"""
+RIGHT["elsewhere"] = ELSEWHERE.format(axes='("d", "t")')
 #: The code, the line of the finding, and the lines and texts of its notes.
 WRONG = {
     "specs": (
@@ -153,6 +175,16 @@ WRONG = {
             (9, "jax.nn.logsumexp over 16, which is sharded over 't'"),
             (16, "its spec is made here"),
             (9, "each device has its own along 't'"),
+        ],
+    ),
+    "elsewhere": (
+        ELSEWHERE.format(axes='"d"'),
+        ("ST301", 16),
+        [
+            (9, "jnp.sum over 12, which is sharded over 't'"),
+            (15, "its spec is made here"),
+            (9, "each device has its own along 't'"),
+            (9, "reduced here, but not over 't'"),
         ],
     ),
     "unnamed": (

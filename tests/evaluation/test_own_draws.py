@@ -89,3 +89,22 @@ def test_own_is_what_fewer_devices_draw_otherwise(numbers: str, is_own: bool) ->
     drawn = [value for value in trace.many.values if "rows" in value.array.own]
     assert drawn
     assert trace.has_own(value.number for value in drawn) is is_own
+
+
+#: Each row is there with both signs, one after the other on each device.
+BOTH_SIGNS = PROGRAM.replace(
+    """    moved = x + jax.vmap(noise, (None, 0))(key, numbers(len(x)))
+""",
+    """    keys = jax.vmap(jax.random.fold_in, (None, 0))(key, numbers(len(x)))
+    drawn = jax.vmap(lambda k: jax.random.normal(k, (3,)))(jnp.tile(keys, 2))
+    moved = jnp.concatenate([x, -x]) + drawn
+""",
+).replace("return moved, lax.psum", "return x, lax.psum")
+
+
+@pytest.mark.parametrize(("total", "count"), [(ALL, 0), (OWN, 1)])
+def test_draws_of_rows_in_another_order_are_no_devices_own(
+    total: str, count: int
+) -> None:
+    text = BOTH_SIGNS.replace("{numbers}", OF_ROWS).replace("{total}", total)
+    assert len(judge(program(text)).departures) == count

@@ -314,3 +314,46 @@ def test_a_difference_is_shown_where_it_begins_and_said_once(
     assert (finding["code"], finding["line"]) == ("ST301", 15)
     (begun,) = finding["related"]
     assert (begun["line"], begun["message"]) == (10, "it begins to vary here")
+
+
+HIDDEN = """
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.sharding import AxisType, PartitionSpec as P
+
+mesh = jax.make_mesh((2, 4), ('d', 't'), axis_types=(AxisType.Auto,) * 2)
+
+
+def fitted(w, x):
+    hidden = jnp.tanh(x @ w['up'])
+    out = {part}
+    return lax.pmean(out.mean(0), 'd')  # on four devices, as the shape says
+
+
+if __name__ == '__main__':
+    specs = {{'up': P(None, 't'), 'down': P('t')}}
+    mapped = jax.shard_map(
+        lambda w, x: jax.tree.map(lambda leaf: leaf, fitted(w, x)),
+        mesh=mesh, in_specs=(specs, P('d')), out_specs=P(), check_vma=False,
+    )
+    w = {{'up': jnp.sin(jnp.arange(48.0)).reshape(3, 16), 'down': jnp.cos(jnp.arange(32.0)).reshape(16, 2)}}
+    mapped(w, jnp.sin(jnp.arange(24.0)).reshape(8, 3))
+"""
+
+
+def test_what_makes_of_shards_what_is_none_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The finding is at the last reduction; the one that is missing is of a product before it."""
+    path = tmp_path / "program.py"
+    product = "hidden @ w['down'].reshape(4, 2)"
+    path.write_text(HIDDEN.format(part=f"lax.psum({product}, 't')"))
+    assert main([str(path), "--no-cache"]) == 0
+    capsys.readouterr()
+    path.write_text(HIDDEN.format(part=product))
+    assert main([str(path), "--no-cache", "--format", "json"]) == 1
+    (finding,) = json.loads(capsys.readouterr().out)
+    assert (finding["code"], finding["line"]) == ("ST301", 13)
+    notes = [(one["line"], one["message"]) for one in finding["related"]]
+    assert (12, "each device has its own along 't'") in notes

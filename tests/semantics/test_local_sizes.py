@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 
 from shardlint.evaluation.guards import operate
@@ -18,8 +19,10 @@ from shardtypes.semantics.local_sizes import (
     axes_of,
     axes_of_product,
     capacity_axes,
+    whole,
     with_ample_capacities,
 )
+from shardtypes.semantics.local_sizes import computed as of_numpy
 
 pytestmark = pytest.mark.once  # JAX has no part in it
 
@@ -63,13 +66,16 @@ def test_ample_capacities_are_as_large_as_what_they_are_a_share_of() -> None:
     ample = Ample(AXES, frozenset({("program.py", (2, 0, 2, 1))}))
     with with_ample_capacities(ample):
         share = math.ceil(computed("/", computed("*", TWO, SIZE), 8))
-        whole = computed("//", SIZE, 4)
+        fourth = computed("//", SIZE, 4)
         others = computed("//", LocalInt(32, frozenset({"model"})), 4)
         ratio = computed("//", SIZE, LocalInt(8, AXES))
         heads = operate("program.py", (2, 0, 2, 1), "//", SIZE, 4)
-    assert (share, whole, others, ratio, heads) == (64, 32, 8, 4, 8)
-    assert ample.met == [("program.py", PLACE)] * 2
-    assert capacity_axes(share, whole, heads) == frozenset()
+        part = computed("/", SIZE, 8)
+        rounded = whole(of_numpy(float(np.ceil(part)), part))
+    assert (share, fourth, others, ratio, heads) == (64, 32, 8, 4, 8)
+    assert rounded == 32
+    assert ample.met == [("program.py", PLACE)] * 3
+    assert capacity_axes(share, fourth, heads, rounded) == frozenset()
     assert capacity_axes(others) == frozenset({"model"})
 
 
