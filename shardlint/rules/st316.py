@@ -15,12 +15,13 @@ class DependsOnDevices(Rule):
     __name__ == '__main__':` or as flat scripts that call what they map, and functions and methods that map over
     devices, with random numbers of the shapes that annotations give, in sizes that are part of the finding. Where
     there are no annotations, the specs of `shard_map` say how many dimensions an argument has. What depends on the
-    number of devices by rounding alone, as quantised sums do, is not reported. Where the results of mapped functions
-    agree, gradients that are taken outside of them are compared, too.
+    number of devices by rounding alone, as quantised sums do, is not reported. Results that are no numbers (NaN) on
+    both meshes are compared with those of one device. Where the results of mapped functions agree, gradients that are
+    taken outside of them are compared, too.
 
     Where results part may be far from the line to change. So the code is run again with small changes: a reduction
-    that is missing, also in a backward rule, one too many, `pmean` for `psum`, one more axis, a permutation the other
-    way round, a mean that is divided by a device's own count. A change with which all results are the same on both
+    that is missing, also in a backward rule, one too many, `pmean` for `psum`, one more axis, of one reduction or of all
+    that are like it, a permutation the other way round, a mean that is divided by a device's own count. A change with which all results are the same on both
     numbers of devices is what the finding says, and a note tells where results part; a change that mends some of them,
     or a gradient, is given as a note at its place. Where no change is found, notes tell where that begins to be a
     partial sum, or each device's own, which the reported expression is applied to, and what moves its result on:

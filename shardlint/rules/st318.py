@@ -16,6 +16,10 @@ class RepeatedDraws(Rule):
     what draws. Positions (`permutation`, `choice`, `randint`) may be drawn alike, and so may anything that is not of
     a local size, such as noise for replicated weights.
 
+    Reports as well keys that are made of numbers of rows which overlap between devices, as those of
+    `lax.axis_index('d') + jnp.arange(len(x))` do, where results depend on the number of devices by these draws. What
+    neighbours hold both, such as halos, may be drawn alike by both.
+
     ## Why is this bad
 
     The first example of every device gets the same noise, the same dropout mask, the same sample: with eight devices
@@ -66,7 +70,7 @@ class RepeatedDraws(Rule):
 
     Fold the number of the device, or of the row, into the key: `jax.random.fold_in(key, lax.axis_index('d'))`. Rows are
     counted from where the device's own begin: `lax.axis_index('d') * len(x) + jnp.arange(len(x))`. Where they are
-    counted from zero, a note says so at the numbers.
+    counted from zero, a note says so at the numbers; where they overlap, the finding is there.
 
     ## When to silence
 

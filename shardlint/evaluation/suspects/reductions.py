@@ -73,21 +73,34 @@ def missing_of_some_arrays(
         reduction = missing(trace.step(one.number))
         if reduction is None or one.is_argument or one.is_backward:
             continue
-        wanted = {each.key[2] for each in led if each.where == one.where}
+        wanted = _numbers_at(one.where, led)
         executions = trace.executions[one.where]
-        chosen = [each for each in executions if each.key[2] in wanted]
+        places = set()
+        for each in executions:
+            _, times, number = each.key
+            if number in wanted:
+                places.add((times, number))
         # what is recorded already, of what it gave, is none of its executions
-        is_all = wanted == set(range(len(wanted)))
-        if is_all and len(chosen) == len(executions):
+        is_all = wanted == list(range(len(wanted)))
+        if is_all and len(places) == len(executions):
             continue
-        numbers = " and ".join(map(str, sorted(wanted)))
+        numbers = " and ".join(map(str, wanted))
         text = f"a lax.{reduction} over {axis!r} of array {numbers} of these"
-        places = frozenset(each.key[1:] for each in chosen)
         reduced = functools.partial(
-            _with_parts_reduced, places, one.where, axis, reduction
+            _with_parts_reduced, frozenset(places), one.where, axis, reduction
         )
         made = at(one, text, value=reduced)
         yield replace(made, is_new=True)
+
+
+def _numbers_at(where: Where, values: Iterable[Recorded]) -> list[int]:
+    """Which of the arrays that an expression gives are among some values."""
+    found = set[int]()
+    for one in values:
+        if one.where == where:
+            _, _, number = one.key
+            found.add(number)
+    return sorted(found)
 
 
 def missing_over_several_axes(

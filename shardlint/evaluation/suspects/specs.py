@@ -56,11 +56,11 @@ def other_axes(trace: Trace, led: Iterable[Recorded], axis: str) -> Iterator[Rep
     unused = sorted(others - varying)
     used = sorted(others & varying)
     many = trace.many
-    sharded = {
-        where
-        for number, where in many.specs.items()
-        if many.values[number].array.is_sharded(axis)
-    }
+    sharded = set[Where]()
+    for number, made in many.specs.items():
+        argument = many.values[number]
+        if argument.array.is_sharded(axis):
+            sharded.add(made)
     for one in led:
         where = many.specs.get(one.number)
         if where not in sharded or len(sharded) == 1:
