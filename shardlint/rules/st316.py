@@ -19,13 +19,14 @@ class DependsOnDevices(Rule):
     both meshes are compared with those of one device. Where the results of mapped functions agree, gradients that are
     taken outside of them are compared, too.
 
-    Where results part may be far from the line to change. So the code is run again with small changes: a reduction
-    that is missing, also in a backward rule, one too many, `pmean` for `psum`, one more axis, of one reduction or of all
-    that are like it, a permutation the other way round, a mean that is divided by a device's own count. A change with which all results are the same on both
-    numbers of devices is what the finding says, and a note tells where results part; a change that mends some of them,
-    or a gradient, is given as a note at its place. Where no change is found, notes tell where that begins to be a
-    partial sum, or each device's own, which the reported expression is applied to, and what moves its result on:
-    each device may well take the best of its own entries, if they are gathered in the right order later.
+    Where results part may be far from the line to change. So the code is run again with small changes: a reduction that
+    is missing, also in a backward rule, one too many, `pmean` for `psum`, one more axis, of one reduction or of all
+    that are like it, a permutation the other way round, a mean that is divided by a device's own count. A change with
+    which all results are the same on both numbers of devices is what the finding says, and a note tells where results
+    part; a change that mends some of them, or a gradient, is given as a note at its place. Where no change is found,
+    notes tell where that begins to be a partial sum, or each device's own, which the reported expression is applied to,
+    and what moves its result on: each device may well take the best of its own entries, if they are gathered in the
+    right order later.
 
     ## Why is this bad
 
