@@ -7,6 +7,7 @@ takes itself for the whole; an argument is not sharded.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import chain
 
 from shardlint.evaluation.change import Repair
@@ -89,7 +90,8 @@ def _others(departure: Departure) -> Iterator[Repair]:
     first = [] if culprit.is_backward else _first_ones(taken)
     yield from each_once(missing_reductions(trace, rules, axis), _MOST)
     nearest = chain(
-        over_more_axes(taken, axis),
+        (replace(one, is_best=True) for one in other_collectives([culprit], axis)),
+        over_more_axes(taken, axis, is_best=True),
         over_more_axes_together(trace, taken, axis),
         other_collectives(taken, axis),
     )
