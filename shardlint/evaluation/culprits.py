@@ -272,6 +272,9 @@ class Trace:
     def with_first_rounds(self) -> Trace:
         """The same, in which what both runs computed before one of them went another way is compared, too. What follows
         from it may come of what cannot be compared, and says nothing of where they part."""
+        alike = _as_long_as_alike(self.many, self._few)
+        if alike.keys() <= self._twins.keys():
+            return self
         trace = Trace(
             self.many,
             self._few,
@@ -280,7 +283,7 @@ class Trace:
             self.mesh_axes,
             self._padded,
         )
-        trace._twins |= _as_long_as_alike(self.many, self._few)
+        trace._twins |= alike
         return trace
 
     def step(self, number: int) -> Step:

@@ -23,8 +23,8 @@ from shardtypes.semantics.simulated import is_of_examples
 
 _Place: TypeAlias = tuple[int, ...]
 """Of a device in the mesh."""
-_Held: TypeAlias = Mapping[_Place, list[Any]]
-"""The entries that each device has."""
+_Held: TypeAlias = Mapping[_Place, frozenset[Any]]
+"""The entries that each device has, each once."""
 
 
 def overlapping_draws(run: Outcome, axes: frozenset[str]) -> Iterator[RepeatedDraw]:
@@ -32,8 +32,9 @@ def overlapping_draws(run: Outcome, axes: frozenset[str]) -> Iterator[RepeatedDr
     is recorded, and if results of mapped functions depend on it."""
     recorder = run.recorder
     assert recorder is not None
+    led = sorted(led_to_results(run, recorder)) if axes else []
     for axis in sorted(axes):
-        for number in sorted(led_to_results(run, recorder)):
+        for number in led:
             draw = recorder.values[number]
             key = key_of(recorder, draw)
             if key is None or not _is_draw(draw, axis):
@@ -61,12 +62,12 @@ def _overlaps(value: Recorded, axis: str) -> bool:
     spread = numbers.spread(numbers.axes)
     places = [numbers.axes.index(one) for one in of_mesh]
     rows = np.moveaxis(spread, places, range(len(places)))
-    held = {
-        place: rows[place].ravel().tolist()
-        for place in itertools.product(*map(range, sizes))
-    }
-    if any(len(set(each)) < len(each) for each in held.values()):
-        return False
+    held: dict[_Place, frozenset[Any]] = {}
+    for place in itertools.product(*map(range, sizes)):
+        entries = rows[place].ravel().tolist()
+        held[place] = frozenset(entries)
+        if len(held[place]) < len(entries):
+            return False
     along = [name for name, _ in of_mesh].index(axis)
     pairs = [
         (one, other)
@@ -83,12 +84,12 @@ def _differ_in_one(one: _Place, other: _Place) -> bool:
 
 def _same(held: _Held, pair: tuple[_Place, _Place]) -> bool:
     one, other = pair
-    return set(held[one]) == set(held[other])
+    return held[one] == held[other]
 
 
 def _share_some(held: _Held, pair: tuple[_Place, _Place]) -> bool:
     one, other = pair
-    return not set(held[one]).isdisjoint(held[other])
+    return not held[one].isdisjoint(held[other])
 
 
 def _described(

@@ -4,6 +4,7 @@ run's."""
 from __future__ import annotations
 
 import dis
+import functools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -40,16 +41,25 @@ class Where:
     def of_return(cls, code: CodeType, backward: bool = False) -> Where:
         """The statement in which a function of the program returns; where it is defined if there are several, or Python
         does not know the place, as before 3.11."""
-        places = {
-            getattr(one, "positions", None)
-            for one in dis.get_instructions(code)
-            if one.opname.startswith("RETURN_VALUE")
-        }
-        place = places.pop() if len(places) == 1 else None
-        if place is None or None in place:
+        place = _place_of_return(code)
+        if place is None:
             return cls.of_definition(code, backward)
-        line, end_line, start, end = place
-        return cls(code.co_filename, (line, start, end_line, end), backward)
+        return cls(code.co_filename, place, backward)
+
+
+@functools.cache
+def _place_of_return(code: CodeType) -> Place | None:
+    """Kept, as a program runs its backward rules over and over."""
+    places = {
+        getattr(one, "positions", None)
+        for one in dis.get_instructions(code)
+        if one.opname.startswith("RETURN_VALUE")
+    }
+    place = places.pop() if len(places) == 1 else None
+    if place is None or None in place:
+        return None
+    line, end_line, start, end = place
+    return line, start, end_line, end
 
 
 #: Keys of ``jax.random.PRNGKey``, and typed ones.

@@ -89,13 +89,15 @@ def _others(departure: Departure) -> Iterator[Repair]:
     # the gradient of what is replicated is best summed by what takes that, as below
     first = [] if culprit.is_backward else _first_ones(taken)
     yield from each_once(missing_reductions(trace, rules, axis), _MOST)
-    nearest = chain(
-        (replace(one, is_best=True) for one in other_collectives([culprit], axis)),
-        over_more_axes(taken, axis, is_best=True),
+    # of what is reduced there already, another reduction is best made there
+    there = chain(
+        other_collectives([culprit], axis),
+        over_more_axes(taken, axis),
         over_more_axes_together(trace, taken, axis),
-        other_collectives(taken, axis),
     )
-    yield from each_once(nearest, _MOST_TAKEN)
+    nearest = (replace(one, is_best=True) for one in there)
+    nearest_or_taken = chain(nearest, other_collectives(taken, axis))
+    yield from each_once(nearest_or_taken, _MOST_TAKEN)
     begins = chain(
         missing_reductions(trace, [*beside, *first], axis),
         missing_of_some_arrays(trace, first, axis),

@@ -45,7 +45,8 @@ def _collective_of(recorded: Recorded) -> _Collective:
         fixed = plain.keywords
         plain = plain.func
     name = getattr(plain, "qualname", "")
-    axes = recorded.given.names | Given.among(*fixed.values()).names
+    besides = Given.among(*fixed.values())
+    axes = recorded.given.names | besides.names
     return _Collective(name, fixed, axes)
 
 
@@ -65,16 +66,13 @@ def other_collectives(led: Iterable[Recorded], axis: str) -> Iterator[Repair]:
             yield from _other_permutations(one)
 
 
-def over_more_axes(
-    led: Iterable[Recorded], axis: str, is_best: bool = False
-) -> Iterator[Repair]:
-    """Of those that are over other axes. Of what is reduced over one axis, that over another is best taken there."""
+def over_more_axes(led: Iterable[Recorded], axis: str) -> Iterator[Repair]:
+    """Of those that are over other axes."""
     for one in led:
         called = _collective_of(one)
         if _is_over_others(one, called, axis):
             text = f"this {_SHORT[called.name]} over {axis!r} too"
-            made = at(one, text, function=_over(called, axis))
-            yield replace(made, is_best=is_best)
+            yield at(one, text, function=_over(called, axis))
 
 
 def _is_over_others(recorded: Recorded, called: _Collective, axis: str) -> bool:
@@ -100,7 +98,7 @@ def over_more_axes_together(
         short = _SHORT[called.name]
         text = f"this {short} and {len(others)} {count} over {axis!r} too"
         made = at(one, text, function=_over(called, axis))
-        yield replace(made, is_best=True, changed=(one.where, *others))
+        yield replace(made, changed=(one.where, *others))
 
 
 def _alike(trace: Trace, called: _Collective) -> set[Where]:
