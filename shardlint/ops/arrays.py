@@ -241,9 +241,10 @@ def broadcast_dims(
                 previous = next(
                     o for o in operands[:i] if _clashes(ctx, o, operand, k - len(long))
                 )
-                raise OpError(
-                    code, cannot_broadcast(call_name, previous, operand), merged, i
+                text = cannot_broadcast(
+                    call_name, sizes_of(previous), sizes_of(operand)
                 )
+                raise OpError(code, text, merged, i)
             out[k] = merged
         result = tuple(out)
     return None if unknown else result
@@ -255,9 +256,11 @@ def _clashes(ctx: OpContext, a: ArrayValue, b: ArrayValue, k: int) -> bool:
     return not isinstance(broadcast_dimension(ctx, a.dims[k], b.dims[k]), Dimension)
 
 
-def cannot_broadcast(name: str, a: ArrayValue, b: ArrayValue) -> str:
-    advised = advice.broadcasting(sizes_of(a), sizes_of(b))
-    return f"{name}: shapes {shown(a)} and {shown(b)} do not broadcast{advised}"
+def cannot_broadcast(
+    name: str, a: Sequence[Size | None], b: Sequence[Size | None]
+) -> str:
+    shapes = f"{shown_sizes(a)} and {shown_sizes(b)}"
+    return f"{name}: shapes {shapes} do not broadcast{advice.broadcasting(a, b)}"
 
 
 def merge_pending(
@@ -491,6 +494,18 @@ def with_dims(value: ArrayValue, dims: Dims | None) -> ArrayValue:
 def with_dtype(value: ArrayValue, dtype: str | None, weak: bool = False) -> ArrayValue:
     """The array with another dtype."""
     return replace(value, dtype=dtype, weak=weak and dtype is not None, numpy=False)
+
+
+def to_inexact(value: ArrayValue, ctx: OpContext) -> ArrayValue:
+    """The same array in the dtype in which JAX computes transcendental functions."""
+    name = dtypes.inexact(value.dtype, x64=ctx.x64)
+    return with_dtype(value, name, value.weak)
+
+
+def cleared(value: ArrayValue) -> ArrayValue:
+    """After a non-linear function only "nothing was pending" survives."""
+    pending = frozenset[str]() if value.pending == frozenset() else None
+    return ArrayValue(value.dims, value.dtype, value.weak, pending)
 
 
 def product(sizes: Sequence[Size]) -> Size:

@@ -24,13 +24,13 @@ from shardlint.ops.arrays import (
     with_dims,
     with_dtype,
 )
-from shardlint.ops.elementwise import names
 from shardlint.ops.registry import (
     Call,
     OpError,
     UnknownArgument,
     is_none,
     model,
+    names,
     static_int,
     static_str,
 )

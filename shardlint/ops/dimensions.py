@@ -19,8 +19,14 @@ from shardlint.ops.arrays import (
     sizes_argument,
     with_dims,
 )
-from shardlint.ops.elementwise import names
-from shardlint.ops.registry import Call, OpError, UnknownArgument, model, static_int
+from shardlint.ops.registry import (
+    Call,
+    OpError,
+    UnknownArgument,
+    model,
+    names,
+    static_int,
+)
 from shardlint.values import (
     ArrayValue,
     Dimension,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from shardlint.ops.arrays import (
     array,
+    cleared,
     different,
     seen_size,
     shown,
@@ -19,9 +20,15 @@ from shardlint.ops.arrays import (
     with_dims,
     with_dtype,
 )
-from shardlint.ops.elementwise import cleared, names
 from shardlint.ops.lax_slicing import always_less
-from shardlint.ops.registry import Call, OpError, UnknownArgument, model, static_int
+from shardlint.ops.registry import (
+    Call,
+    OpError,
+    UnknownArgument,
+    model,
+    names,
+    static_int,
+)
 from shardlint.values import ArrayValue, Dimension, SequenceValue, Value
 from shardtypes.lang import Size, dtypes
 

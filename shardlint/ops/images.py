@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from shardlint.ops.arrays import (
     array,
+    cleared,
     dims_of,
     shown,
     shown_sizes,
@@ -11,7 +12,6 @@ from shardlint.ops.arrays import (
     with_dims,
     with_dtype,
 )
-from shardlint.ops.elementwise import cleared
 from shardlint.ops.registry import Call, OpError, model, static_int
 from shardlint.values import Dimension, SequenceValue, Value
 from shardtypes.lang import dtypes

@@ -19,7 +19,6 @@ from shardlint.ops.arrays import (
     with_dtype,
 )
 from shardlint.ops.dimensions import broadcast_onto
-from shardlint.ops.elementwise import names
 from shardlint.ops.registry import (
     Call,
     OpContext,
@@ -27,6 +26,7 @@ from shardlint.ops.registry import (
     UnknownArgument,
     is_none,
     model,
+    names,
     static_int,
 )
 from shardlint.ops.slices import ZERO, index_items, slice_length

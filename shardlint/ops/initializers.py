@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from shardlint.ops.arrays import dims_of, dtype_argument, shown_sizes, sizes_argument
-from shardlint.ops.elementwise import names
 from shardlint.ops.registry import (
     NONE,
     Call,
@@ -11,6 +10,7 @@ from shardlint.ops.registry import (
     constant,
     is_none,
     model,
+    names,
     static_str,
 )
 from shardlint.values import (

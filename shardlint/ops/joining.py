@@ -21,9 +21,8 @@ from shardlint.ops.arrays import (
     with_dims,
     with_dtype,
 )
-from shardlint.ops.elementwise import names
 from shardlint.ops.reductions import flattened
-from shardlint.ops.registry import Call, OpError, UnknownArgument, is_none, model
+from shardlint.ops.registry import Call, OpError, UnknownArgument, is_none, model, names
 from shardlint.values import ArrayValue, Dimension, IntValue, SequenceValue, Value
 from shardtypes.lang import Size
 

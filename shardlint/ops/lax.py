@@ -10,6 +10,7 @@ from shardlint.ops.arrays import (
     as_array,
     axes_argument,
     broadcast_dims,
+    cleared,
     dims_of,
     dtype_argument,
     merge_pending,
@@ -22,7 +23,6 @@ from shardlint.ops.arrays import (
     with_dtype,
 )
 from shardlint.ops.contraction import check_contracted, contraction_result
-from shardlint.ops.elementwise import cleared, names
 from shardlint.ops.joining import agree, chosen_dims
 from shardlint.ops.registry import (
     Call,
@@ -30,6 +30,7 @@ from shardlint.ops.registry import (
     UnknownArgument,
     is_none,
     model,
+    names,
     static_int,
 )
 from shardlint.values import ArrayValue, Dimension, SequenceValue, Value

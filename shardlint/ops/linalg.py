@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from shardlint.ops.arrays import array, seen_size, with_dims, with_dtype
+from shardlint.ops.arrays import array, cleared, seen_size, with_dims, with_dtype
 from shardlint.ops.contraction import matmul, tensordot, vecdot
-from shardlint.ops.elementwise import cleared
 from shardlint.ops.registry import Call, UnknownArgument, model, static_bool
 from shardlint.values import Dimension, SequenceValue, Value
 from shardtypes.lang import Size

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial, reduce
 from inspect import BoundArguments
+from itertools import combinations
 from typing import Any, TypeVar
 
 from shardlint.ops import open_ranks
@@ -16,6 +17,7 @@ from shardlint.ops.arrays import (
     as_array,
     axis_error,
     axis_given_twice,
+    cannot_broadcast,
     different,
     dtype_name,
     only_array,
@@ -80,7 +82,7 @@ from shardtypes.semantics.lowerings.convert import (
     DType,
     x64,
 )
-from shardtypes.semantics.primitive import comparing
+from shardtypes.semantics.primitive import Broadcast, Why, comparing
 from shardtypes.semantics.registry import Refused, public_signature, unread
 from shardtypes.semantics.relation import (
     SAME,
@@ -199,6 +201,8 @@ _CODES = {
     "ranks": "ST208",
     "dtypes": "ST212",
 }
+#: Of a condition and what it chooses of, as of what is joined.
+_BROADCAST = {"jax.numpy.where": "ST209"}
 
 
 def model(qualname: str, call: Call) -> Value:
@@ -449,7 +453,7 @@ class _Reading:
         found: Dim = simple(dim.size)
         return found
 
-    def compare(self, a: Dim, b: Dim, why: str | None) -> None:
+    def compare(self, a: Dim, b: Dim, why: Why) -> None:
         """Two sizes that have to be equal. Raises OpError where they are not."""
         if a is None or b is None:
             return
@@ -459,6 +463,8 @@ class _Reading:
         witness = different(self.ctx, *sizes)
         if witness is None:
             return
+        if isinstance(why, Broadcast):
+            raise self.not_broadcast(why, witness)
         if why is None:
             first, second = map(shown_size, sizes)
             shapes = " and ".join(map(shown, self.arrays))
@@ -466,6 +472,24 @@ class _Reading:
         else:
             text = self.with_shapes(why)
         raise OpError("ST204", f"{self.call.name}: {text}", witness)
+
+    def not_broadcast(self, why: Broadcast, witness: dict[str, int]) -> OpError:
+        """Which two of several shapes do not broadcast."""
+        shapes = [list(map(_known, shape)) for shape in why.shapes]
+        pairs = combinations(range(len(shapes)), 2)
+        first, second = next(
+            (pair for pair in pairs if self._clash(*(shapes[k] for k in pair))),
+            (0, len(shapes) - 1),
+        )
+        text = cannot_broadcast(self.call.name, shapes[first], shapes[second])
+        code = _BROADCAST.get(self.call.qualname, "ST204")
+        return OpError(code, text, witness, second)
+
+    def _clash(self, one: Sequence[Size | None], other: Sequence[Size | None]) -> bool:
+        pairs = zip(reversed(one), reversed(other), strict=False)
+        return any(
+            ONE not in pair and different(self.ctx, *pair) is not None for pair in pairs
+        )
 
     def with_shapes(self, text: str) -> str:
         """``needs square matrices, got 'B M'``."""

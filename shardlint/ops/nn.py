@@ -7,6 +7,7 @@ from shardlint.ops.arrays import (
     arrays,
     as_array,
     broadcast_dims,
+    cleared,
     different,
     dtype_argument,
     shown,
@@ -14,7 +15,6 @@ from shardlint.ops.arrays import (
     with_dims,
     with_dtype,
 )
-from shardlint.ops.elementwise import cleared
 from shardlint.ops.joining import agree
 from shardlint.ops.registry import Call, OpError, is_none, model, static_int
 from shardlint.values import (

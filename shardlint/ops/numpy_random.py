@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from shardlint.ops.arrays import dims_of, sizes_argument
-from shardlint.ops.elementwise import names
-from shardlint.ops.registry import Call, is_none, is_number, model
+from shardlint.ops.registry import Call, is_none, is_number, model, names
 from shardlint.values import (
     ArrayValue,
     ExternalValue,

@@ -7,6 +7,7 @@ from shardlint.ops.arrays import (
     array,
     as_array,
     checked_axis,
+    cleared,
     dtype_argument,
     seen_size,
     shown,
@@ -15,7 +16,6 @@ from shardlint.ops.arrays import (
     with_dims,
     with_dtype,
 )
-from shardlint.ops.elementwise import cleared, names
 from shardlint.ops.joining import agree
 from shardlint.ops.reductions import flattened, index_dtype
 from shardlint.ops.registry import (
@@ -24,6 +24,7 @@ from shardlint.ops.registry import (
     UnknownArgument,
     is_none,
     model,
+    names,
     static_bool,
 )
 from shardlint.values import ArrayValue, Dimension, SequenceValue, Value

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from shardlint.ops.elementwise import names
-from shardlint.ops.registry import Call, model
+from shardlint.ops.registry import Call, model, names
 from shardlint.values import (
     ArrayValue,
     DictValue,

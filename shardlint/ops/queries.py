@@ -14,7 +14,6 @@ from shardlint.ops.arrays import (
     with_dtype,
 )
 from shardlint.ops.creation import nested
-from shardlint.ops.elementwise import names
 from shardlint.ops.members import attribute
 from shardlint.ops.registry import (
     NONE,
@@ -25,6 +24,7 @@ from shardlint.ops.registry import (
     is_none,
     is_number,
     model,
+    names,
     static_int,
 )
 from shardlint.values import (

@@ -21,7 +21,6 @@ from shardlint.ops.arrays import (
     with_dtype,
 )
 from shardlint.ops.dimensions import broadcast_onto
-from shardlint.ops.elementwise import names
 from shardlint.ops.registry import (
     Call,
     OpError,
@@ -29,6 +28,7 @@ from shardlint.ops.registry import (
     is_none,
     is_number,
     model,
+    names,
     static_bool,
 )
 from shardlint.values import (

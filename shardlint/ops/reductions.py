@@ -12,19 +12,21 @@ from shardlint.ops.arrays import (
     axes_argument,
     broadcast_dims,
     checked_axis,
+    cleared,
     dims_of,
     dtype_argument,
     elementwise,
     product,
+    to_inexact,
     with_dtype,
 )
-from shardlint.ops.elementwise import cleared, names, to_inexact
 from shardlint.ops.registry import (
     Call,
     OpError,
     UnknownArgument,
     is_none,
     model,
+    names,
     static_bool,
 )
 from shardlint.values import ArrayValue, Dimension, Literal, SequenceValue, Value

@@ -280,6 +280,11 @@ def model(signature: str, *qualnames: str, alike: str = "") -> Callable[[_F], _F
     return register
 
 
+def names(prefix: str, text: str) -> list[str]:
+    """``names('jax.numpy', 'exp log')`` → qualified names."""
+    return [f"{prefix}.{name}" for name in text.split()]
+
+
 _SHORT = (
     ("jax.numpy.", "jnp."),
     ("jax.Array.at.", ".at[…]."),

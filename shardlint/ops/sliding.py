@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from shardlint.ops.arrays import (
     ONE,
     array,
+    cleared,
     different,
     dtype_argument,
     product,
@@ -17,7 +18,6 @@ from shardlint.ops.arrays import (
     with_dims,
     with_dtype,
 )
-from shardlint.ops.elementwise import cleared
 from shardlint.ops.registry import (
     Call,
     OpError,

@@ -9,6 +9,7 @@ from shardlint.ops.arrays import (
     arrays,
     as_array,
     checked_axis,
+    cleared,
     common_float,
     different,
     elementwise,
@@ -21,7 +22,6 @@ from shardlint.ops.arrays import (
     with_dims,
     with_dtype,
 )
-from shardlint.ops.elementwise import cleared, names
 from shardlint.ops.joining import agree
 from shardlint.ops.reductions import reduced_dims
 from shardlint.ops.registry import (
@@ -31,6 +31,7 @@ from shardlint.ops.registry import (
     is_none,
     is_number,
     model,
+    names,
     static_bool,
     static_int,
     static_str,

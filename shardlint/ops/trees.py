@@ -10,9 +10,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from shardlint.ops.arrays import as_array
-from shardlint.ops.elementwise import names
 from shardlint.ops.reductions import flattened
-from shardlint.ops.registry import NONE, Call, is_none, model
+from shardlint.ops.registry import NONE, Call, is_none, model, names
 from shardlint.values import (
     ArrayValue,
     DictValue,

@@ -86,6 +86,7 @@ class Primitive:
     vary: Vary | None
     own: Own
     sends: Sends | None = None
+    broadcasts: bool = False
 
     @property
     def several(self) -> bool:
@@ -125,13 +126,14 @@ def declare(
     vary: Vary | None = None,
     own: Own | None = None,
     sends: Sends | None = None,
+    broadcasts: bool = False,
 ) -> Primitive:
     """Declare a primitive. Shapes follow from the letters where no rule is given, the dtype is that of the first
     operand; it is weak where those of all operands, or of those that it is ``typed_by``, are. ``relate``, ``simulate``
     and ``vary`` are for collectives, which are more than a function of each device's part: the relations of the
     results, their numbers, and the mesh axes that their types vary over. ``own`` tells for which axes a result is meant
     to be each device's own, ``sends`` what one device sends. ``stacked`` evaluates for all devices at once: all its
-    operands and its result have one dimension more in front.
+    operands and its result have one dimension more in front. ``broadcasts`` tells that its operands are broadcast.
     """
     shape = shape or shape_of_letters
     dtype = dtype or dtype_of_first
@@ -152,6 +154,7 @@ def declare(
             vary,
             own or _nobodys,
             sends,
+            broadcasts,
         )
     )
 
@@ -247,8 +250,11 @@ def apply(primitive: Primitive, operands: Arrays, params: Params) -> tuple[Array
     letters = _letters(primitive, operands, params)
     compare = _comparing.get()
     if compare is not None and letters is not None:
+        why = None
+        if primitive.broadcasts:
+            why = Broadcast(tuple(operand.dims for operand in operands))
         for a, b in _sizes_of_letters(operands, letters):
-            compare(a, b, None)
+            compare(a, b, why)
     shapes = _shapes(primitive, operands, params, letters, count)
     kinds = primitive.dtype(operands, params)
     relations = _relations(primitive, operands, params, letters, count)
@@ -424,7 +430,15 @@ def evaluating() -> bool:
     return _evaluating.get()
 
 
-Compare: TypeAlias = Callable[[Dim, Dim, "str | None"], None]
+@frozen
+class Broadcast:
+    """Why two sizes have to be equal, or one of them 1: these shapes are broadcast together."""
+
+    shapes: tuple[tuple[Dim, ...], ...]
+
+
+Why: TypeAlias = "str | Broadcast | None"
+Compare: TypeAlias = Callable[[Dim, Dim, Why], None]
 """Takes two sizes that have to be equal, and why, where no operation pairs them. Raises where they are not."""
 
 _comparing: ContextVar[Compare | None] = ContextVar(
@@ -442,7 +456,7 @@ def comparing(compare: Compare) -> Iterator[None]:
         _comparing.reset(token)
 
 
-def require_equal(a: Dim, b: Dim, why: str | None = None) -> None:
+def require_equal(a: Dim, b: Dim, why: Why = None) -> None:
     """Compare two sizes that no operation pairs. Raises SizesDiffer where they are numbers and not equal."""
     compare = _comparing.get()
     if compare is not None:

@@ -23,7 +23,7 @@ EXPRESSIONS = """
 b + b | b.sum() | i / 2 | i / i | u + i | u + q | w + i | h + g | h + 1.5 | i + 1.5 | b + 1 | b * 1.0
 jnp.where(b, h, 0) | jnp.where(b, i, 0.0) | jnp.where(b, 1, 2) | jnp.where(b, 1.0, 2) + h | jnp.where(b, h, x)
 x.astype("bfloat16") | x.astype(float) | x.astype(int) | x.astype(bool) | x.astype("f4") | h.astype(np.float32)
-i // 2 | i % 2.0 | -b.astype(i.dtype) | i ** 2 | 2 ** i | True + i | x * 1j | h * 1j | b & b | ~b | i << 1
+i // 2 | i % 2.0 | -b.astype(i.dtype) | i ** 2 | 2 ** i | 2.0 ** i | True + i | x * 1j | h * 1j | b & b | ~b | i << 1
 jnp.mean(i) | jnp.mean(h) | b.mean() | jnp.sqrt(i) | jnp.exp(i) | jnp.prod(u) | jnp.cumsum(u) | jnp.cumsum(b)
 jnp.array(1.0) + h | jnp.array([1, 2, 3]) + u | jnp.asarray(1.0) * h | jnp.float32(1.0) * h | np.float32(1.0) * h
 np.pi * h | jnp.ones(3) * h | jnp.zeros_like(h) + 1.0 | jnp.full(3, 2) + u | jnp.full(3, 2.0) + h
@@ -46,7 +46,6 @@ OPEN = {
     "jax.vjp(lambda t: t * t, 1.0)[1](1.0)[0]",
     "jax.grad(lambda k: (k * x).sum(), allow_int=True)(i)",
     "jax.nn.softmax(i)",
-    "2.0 ** i",
 }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from shardtypes.semantics.array import Dim, SizesDiffer
 from shardtypes.semantics.lowerings import LOWERINGS
 from shardtypes.semantics.lowerings.convert import AxisGivenTwice, AxisOutOfRange
-from shardtypes.semantics.primitive import comparing
+from shardtypes.semantics.primitive import Why, comparing
 from shardtypes.semantics.registry import Refused
 
 
@@ -22,6 +22,6 @@ def refuses(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     return False
 
 
-def _compare(a: Dim, b: Dim, why: str | None) -> None:
+def _compare(a: Dim, b: Dim, why: Why) -> None:
     if a != b:
         raise SizesDiffer(f"{a} is not {b}")

@@ -70,18 +70,25 @@ def _of_two(primitive: Primitive) -> Callable[[ArrayLike, ArrayLike], Array]:
     return function
 
 
-def _of_floats(primitive: Primitive) -> Callable[..., Array]:
+def _of_floats(primitive: Primitive) -> Callable[[ArrayLike], Array]:
     """A function of ``jax.numpy`` that takes integers as floats."""
 
-    def function(*operands: ArrayLike) -> Array:
-        return primitive(*inexact(*[asarray(x) for x in operands]))
+    def function(x: ArrayLike) -> Array:
+        return primitive(*inexact(asarray(x)))
 
     return function
 
 
-def _promoting(primitive: Primitive) -> Callable[..., Array]:
-    def function(*operands: ArrayLike) -> Array:
-        return primitive(*promoted(*[asarray(x) for x in operands]))
+def _of_two_floats(primitive: Primitive) -> Callable[[ArrayLike, ArrayLike], Array]:
+    def function(x1: ArrayLike, x2: ArrayLike) -> Array:
+        return primitive(*inexact(asarray(x1), asarray(x2)))
+
+    return function
+
+
+def _promoting(primitive: Primitive) -> Callable[[ArrayLike, ArrayLike], Array]:
+    def function(x1: ArrayLike, x2: ArrayLike) -> Array:
+        return primitive(*promoted(asarray(x1), asarray(x2)))
 
     return function
 
@@ -258,11 +265,16 @@ _FLOATING = {
     "acosh": e.acosh,
     "arctanh": e.atanh,
     "atanh": e.atanh,
-    "arctan2": e.atan2,
-    "atan2": e.atan2,
-    "nextafter": e.nextafter,
 }
 register(_JNP, {name: _of_floats(primitive) for name, primitive in _FLOATING.items()})
+register(
+    _JNP,
+    {
+        "arctan2": _of_two_floats(e.atan2),
+        "atan2": _of_two_floats(e.atan2),
+        "nextafter": _of_two_floats(e.nextafter),
+    },
+)
 register(
     _SPECIAL,
     {
@@ -401,18 +413,25 @@ def astype(
 
 @lowering(f"{_JNP}.clip")
 def clip(
-    arr: ArrayLike,
+    arr: ArrayLike | None = None,
     /,
     min: ArrayLike | None = None,
     max: ArrayLike | None = None,
-    **names: Any,
+    *,
+    a: ArrayLike | None = None,
+    a_min: ArrayLike | None = None,
+    a_max: ArrayLike | None = None,
 ) -> Array:
-    array = asarray(arr)
-    low = names.get("a_min", min)
-    high = names.get("a_max", max)
-    for given in (array, low, high):
-        if given is not None:
-            kinds.ORDERED.require(asarray(given).dtype)
+    """By the names that it has, and those that it had."""
+    given = a if arr is None else arr
+    if given is None:
+        raise TypeError("clip takes an array")
+    array = asarray(given)
+    low = a_min if min is None else min
+    high = a_max if max is None else max
+    for one in (array, low, high):
+        if one is not None:
+            kinds.ORDERED.require(asarray(one).dtype)
     if low is not None:
         array = e.max_(*promoted(array, asarray(low)))
     if high is not None:
@@ -656,7 +675,7 @@ def relu6(x: ArrayLike) -> Array:
 
 @lowering(f"{_NN}.sigmoid")
 def sigmoid(x: ArrayLike) -> Array:
-    return e.logistic(*inexact(asarray(x)))
+    return e.logistic(asarray(x))
 
 
 @lowering(f"{_NN}.softplus")
@@ -676,8 +695,7 @@ def mish(x: ArrayLike) -> Array:
 
 @lowering(f"{_NN}.log_sigmoid")
 def log_sigmoid(x: ArrayLike) -> Array:
-    (array,) = inexact(asarray(x))
-    return e.neg(softplus(e.neg(array)))
+    return e.neg(softplus(e.neg(asarray(x))))
 
 
 @lowering(f"{_NN}.gelu")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from shardtypes.lang import dtypes
 from shardtypes.semantics.array import Array
@@ -128,7 +129,8 @@ def real(x: ArrayLike) -> Array:
 def imag(x: ArrayLike) -> Array:
     array = asarray(x)
     if dtypes.is_kind(array.dtype, "complex") is False:
-        return zeros_like(array)
+        zeros = zeros_like(array)
+        return replace(zeros, weak=array.weak)
     return e.imag(array)
 
 

@@ -44,7 +44,11 @@ _WIDE = frozenset({"float32", "float64"})
 
 def _wide_float(x: ArrayLike) -> Array:
     """An array of the normal distribution's functions, which cast none."""
-    array = asarray(x)
+    return _wide(asarray(x))
+
+
+def _wide(array: Array) -> Array:
+    """Raises Refused for one of another dtype than of 32 or 64 bits."""
     dtype = array.dtype
     if dtype is not None and dtypes.members(dtype).isdisjoint(_WIDE):
         got = dtypes.written(dtype)
@@ -272,7 +276,7 @@ def exp1(x: ArrayLike) -> Array:
 
 @lowering(f"{_SPECIAL}.spence")
 def spence(x: ArrayLike) -> Array:
-    return p.spence(strong(_float(x)))
+    return p.spence(_wide(_float(x)))
 
 
 @lowering(f"{_SPECIAL}.fresnel")

@@ -158,6 +158,7 @@ def elementwise(
         stacked=_for_all_devices(evaluate),
         dtype=TAKES.get(name, kinds.ANY).checked(dtype or dtype_of_first),
         pull=pull,
+        broadcasts=True,
     )
 
 
@@ -706,4 +707,5 @@ select_n: Primitive = declare(
     dtype=lambda operands, params: [operands[1].dtype],
     typed_by=by_rest,
     pull=_pull_select,
+    broadcasts=True,
 )
