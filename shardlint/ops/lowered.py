@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial, reduce
 from inspect import BoundArguments
-from itertools import combinations
 from typing import Any, TypeVar
 
 from shardlint.ops import open_ranks
@@ -64,7 +63,8 @@ from shardlint.values import (
     Unknown,
     Value,
 )
-from shardtypes.lang import Size, dtypes
+from shardtypes.lang import Different, Size, dtypes
+from shardtypes.lang.facts import broadcast
 from shardtypes.lang.messages import sharded_over
 from shardtypes.semantics.array import (
     Array,
@@ -72,8 +72,10 @@ from shardtypes.semantics.array import (
     NotConcrete,
     Origin,
     Origins,
+    Shape,
     UnknownRank,
 )
+from shardtypes.semantics.comparison import aligned, comparing
 from shardtypes.semantics.lowerings import LOWERINGS, Unsupported
 from shardtypes.semantics.lowerings.collectives import collectives
 from shardtypes.semantics.lowerings.convert import (
@@ -82,7 +84,6 @@ from shardtypes.semantics.lowerings.convert import (
     DType,
     x64,
 )
-from shardtypes.semantics.primitive import Broadcast, Why, comparing
 from shardtypes.semantics.registry import Refused, public_signature, unread
 from shardtypes.semantics.relation import (
     SAME,
@@ -260,7 +261,7 @@ def _read(qualname: str, reading: _Reading) -> Value:
     call = reading.call
     try:
         given = reading.arguments(public_signature(qualname))
-        with x64(call.ctx.x64), comparing(reading.compare):
+        with x64(call.ctx.x64), comparing(reading):
             found = LOWERINGS[qualname](*given.args, **given.kwargs)
     except UnknownRank:
         return reading.of_unknown_rank(qualname)
@@ -453,18 +454,12 @@ class _Reading:
         found: Dim = simple(dim.size)
         return found
 
-    def compare(self, a: Dim, b: Dim, why: Why) -> None:
+    def require_equal(self, a: Dim, b: Dim, why: str | None) -> None:
         """Two sizes that have to be equal. Raises OpError where they are not."""
-        if a is None or b is None:
-            return
-        sizes = Size.of(a), Size.of(b)
-        if any(map(_is_open, sizes)):
-            return
+        sizes = _known(a), _known(b)
         witness = different(self.ctx, *sizes)
         if witness is None:
             return
-        if isinstance(why, Broadcast):
-            raise self.not_broadcast(why, witness)
         if why is None:
             first, second = map(shown_size, sizes)
             shapes = " and ".join(map(shown, self.arrays))
@@ -473,23 +468,48 @@ class _Reading:
             text = self.with_shapes(why)
         raise OpError("ST204", f"{self.call.name}: {text}", witness)
 
-    def not_broadcast(self, why: Broadcast, witness: dict[str, int]) -> OpError:
-        """Which two of several shapes do not broadcast."""
-        shapes = [list(map(_known, shape)) for shape in why.shapes]
-        pairs = combinations(range(len(shapes)), 2)
-        first, second = next(
-            (pair for pair in pairs if self._clash(*(shapes[k] for k in pair))),
-            (0, len(shapes) - 1),
-        )
-        text = cannot_broadcast(self.call.name, shapes[first], shapes[second])
-        code = _BROADCAST.get(self.call.qualname, "ST204")
-        return OpError(code, text, witness, second)
+    def broadcast(self, shapes: Sequence[Shape]) -> Shape:
+        """The shape that shapes broadcast to. Raises OpError where they do not."""
+        result: Shape = ()
+        for i, shape in enumerate(shapes):
+            merged: list[Dim] = []
+            for size, other in zip(*aligned([result, shape]), strict=True):
+                found = self._stretched(size, other)
+                if isinstance(found, Different):
+                    raise self._not_broadcast(shapes[: i + 1], found)
+                merged.append(found)
+            result = tuple(merged)
+        return result
 
-    def _clash(self, one: Sequence[Size | None], other: Sequence[Size | None]) -> bool:
-        pairs = zip(reversed(one), reversed(other), strict=False)
-        return any(
-            ONE not in pair and different(self.ctx, *pair) is not None for pair in pairs
-        )
+    def _stretched(self, a: Dim, b: Dim) -> Dim | Different:
+        """The size that two broadcast to: one that is not known where either may be 1."""
+        if a == b or b == 1:
+            return a
+        if a == 1:
+            return b
+        sizes = _known(a), _known(b)
+        if None not in sizes:
+            outcome = broadcast(*sizes, self.ctx.facts)
+            if isinstance(outcome, Different):
+                return outcome
+            if isinstance(outcome, Size):
+                found: Dim = simple(outcome)
+                return found
+        numbers = [size for size in (a, b) if isinstance(size, int)]
+        return next(iter(numbers), self._opaque())
+
+    def _not_broadcast(self, shapes: Sequence[Shape], found: Different) -> OpError:
+        """The last of several shapes, and the first before it that it does not fit."""
+        *before, last = shapes
+        previous = next(one for one in before if self._clash(one, last))
+        sizes = [list(map(_known, shape)) for shape in (previous, last)]
+        text = cannot_broadcast(self.call.name, *sizes)
+        code = _BROADCAST.get(self.call.qualname, "ST204")
+        return OpError(code, text, found.witness, len(before))
+
+    def _clash(self, one: Shape, other: Shape) -> bool:
+        pairs = zip(*aligned([one, other]), strict=True)
+        return any(isinstance(self._stretched(*pair), Different) for pair in pairs)
 
     def with_shapes(self, text: str) -> str:
         """``needs square matrices, got 'B M'``."""

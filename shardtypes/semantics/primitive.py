@@ -27,6 +27,7 @@ from shardtypes.semantics.array import (
     UnknownRank,
     Varying,
 )
+from shardtypes.semantics.comparison import are_names_known, require_equal
 from shardtypes.semantics.letters import Factors, Letters
 from shardtypes.semantics.propagation import propagated
 from shardtypes.semantics.relation import (
@@ -248,13 +249,9 @@ def apply(primitive: Primitive, operands: Arrays, params: Params) -> tuple[Array
     else:
         count = primitive.results(params)
     letters = _letters(primitive, operands, params)
-    compare = _comparing.get()
-    if compare is not None and letters is not None:
-        why = None
-        if primitive.broadcasts:
-            why = Broadcast(tuple(operand.dims for operand in operands))
+    if are_names_known() and letters is not None and not primitive.broadcasts:
         for a, b in _sizes_of_letters(operands, letters):
-            compare(a, b, why)
+            require_equal(a, b)
     shapes = _shapes(primitive, operands, params, letters, count)
     kinds = primitive.dtype(operands, params)
     relations = _relations(primitive, operands, params, letters, count)
@@ -428,41 +425,6 @@ def evaluation() -> Iterator[None]:
 def evaluating() -> bool:
     """Whether numbers are computed."""
     return _evaluating.get()
-
-
-@frozen
-class Broadcast:
-    """Why two sizes have to be equal, or one of them 1: these shapes are broadcast together."""
-
-    shapes: tuple[tuple[Dim, ...], ...]
-
-
-Why: TypeAlias = "str | Broadcast | None"
-Compare: TypeAlias = Callable[[Dim, Dim, Why], None]
-"""Takes two sizes that have to be equal, and why, where no operation pairs them. Raises where they are not."""
-
-_comparing: ContextVar[Compare | None] = ContextVar(
-    "shardtypes_comparing", default=None
-)
-
-
-@contextmanager
-def comparing(compare: Compare) -> Iterator[None]:
-    """Compare sizes by a function in the block, wherever an operation pairs dimensions."""
-    token = _comparing.set(compare)
-    try:
-        yield
-    finally:
-        _comparing.reset(token)
-
-
-def require_equal(a: Dim, b: Dim, why: Why = None) -> None:
-    """Compare two sizes that no operation pairs. Raises SizesDiffer where they are numbers and not equal."""
-    compare = _comparing.get()
-    if compare is not None:
-        compare(a, b, why)
-    elif isinstance(a, int) and isinstance(b, int) and a != b:
-        raise SizesDiffer(f"{int(a)} is not {int(b)}")
 
 
 def _sizes_of_letters(operands: Arrays, letters: Letters) -> Iterator[tuple[Dim, Dim]]:

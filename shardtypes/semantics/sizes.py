@@ -87,11 +87,17 @@ def bounds(start: Any, stop: Any, size: Number) -> tuple[Number, Number]:
         low = _from_start(start, size)
     high: Number = size
     if stop is not None:
-        high = Size.part(_from_start(stop, size), size)
+        high = _up_to(stop, size)
     length = Size.of(high - low)
     if not length.is_nonnegative:
         length = Size.maximum(length, _ZERO)
     return simple(low), simple(low + length)
+
+
+def _up_to(stop: Any, size: Size) -> Number:
+    if is_number(stop) and stop < 0:
+        return greatest(size + stop, 0)
+    return Size.part(_from_start(stop, size), size)
 
 
 def _from_start(bound: Any, size: Size) -> Number:

@@ -194,15 +194,15 @@ def test_what_needs_numbers_is_listed_for_a_reason() -> None:
 
 
 @pytest.mark.parametrize(
-    "name",
+    ("name", "reason"),
     [
-        "jax.numpy.add",
-        "jax.scipy.stats.norm.pdf",
-        "optax.losses.hinge_loss",
-        "jax.numpy.matmul",
+        ("jax.numpy.add", "shapes 'B M' and 'B K' do not broadcast"),
+        ("jax.scipy.stats.norm.pdf", "shapes 'B M' and 'B K' do not broadcast"),
+        ("optax.losses.hinge_loss", "shapes 'B M' and 'B K' do not broadcast"),
+        ("jax.numpy.matmul", "M is not B"),
     ],
 )
-def test_sizes_that_do_not_go_together(name: str) -> None:
+def test_sizes_that_do_not_go_together(name: str, reason: str) -> None:
     first, second = (
         ArrayValue(
             (Dimension(Size.symbol(one)), Dimension(Size.symbol(two))), "float32"
@@ -212,8 +212,24 @@ def test_sizes_that_do_not_go_together(name: str) -> None:
     with pytest.raises(OpError) as caught:
         asked(name, [first, second])
     assert caught.value.code == "ST204"
-    assert "is not" in caught.value.message
+    assert reason in caught.value.message
     assert caught.value.witness
+
+
+@pytest.mark.parametrize(
+    ("known", "expected"), [(Size.symbol("B"), None), (Size.const(4), Size.const(4))]
+)
+@pytest.mark.parametrize("name", ["jax.numpy.add", "jax.numpy.where"])
+def test_a_name_may_be_one_beside_a_size_that_is_not_known(
+    name: str, known: Size, expected: Size | None
+) -> None:
+    given = [ArrayValue((Dimension(size),), "float32") for size in (known, None)]
+    if name == "jax.numpy.where":
+        given.insert(0, ArrayValue((), "bool"))
+    found = asked(name, given)
+    assert isinstance(found, ArrayValue)
+    assert found.dims is not None
+    assert found.dims[0].size == expected
 
 
 def test_segment_ids_of_several_dimensions_are_not_followed() -> None:

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from shardlint.ops import MODELS
 from shardlint.ops.sharding.combining import Kind
 from shardlint.ops.sharding.elementwise import FUNCTIONS
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.lowerings import LOWERINGS
 from shardtypes.semantics.lowerings.convert import asarray
 from shardtypes.semantics.primitive import evaluation
+from shardtypes.semantics.registry import public_signature
 from shardtypes.semantics.relation import SAME, Monoid, Relation, Relations, part
 
 pytestmark = pytest.mark.once
@@ -40,8 +40,9 @@ def call(name: str, *operands: Array) -> Array:
 def operand_count(name: str) -> int:
     required = [
         parameter
-        for parameter in MODELS[name].signature.parameters
-        if parameter.default is None and parameter.kind not in ("*", "**")
+        for parameter in public_signature(name).parameters.values()
+        if parameter.default is parameter.empty
+        and parameter.kind is not parameter.VAR_POSITIONAL
     ]
     return len(required) + BOUNDS.get(name, 0) - len(OPTIONS.get(name, ()))
 

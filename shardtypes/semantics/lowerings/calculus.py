@@ -7,6 +7,7 @@ from typing import Any
 
 from shardtypes.lang import dtypes
 from shardtypes.semantics.array import Array
+from shardtypes.semantics.comparison import common_shape, require_equal
 from shardtypes.semantics.lowerings.convert import (
     ArrayLike,
     DType,
@@ -42,7 +43,6 @@ from shardtypes.semantics.lowerings.reductions import (
 )
 from shardtypes.semantics.lowerings.shapes import (
     broadcast_to,
-    common_shape,
     expand_dims,
     moveaxis,
     ravel,
@@ -50,7 +50,6 @@ from shardtypes.semantics.lowerings.shapes import (
     reshape,
     slice_in_dim,
 )
-from shardtypes.semantics.primitive import require_equal
 from shardtypes.semantics.primitives import elementwise as e
 from shardtypes.semantics.registry import Refused, Unsupported, lowering
 from shardtypes.semantics.sizes import greatest, is_number, known

@@ -9,6 +9,7 @@ from typing import Any
 
 from shardtypes.lang import dtypes
 from shardtypes.semantics.array import Array, Varying
+from shardtypes.semantics.comparison import require_equal
 from shardtypes.semantics.lowerings.convert import (
     ArrayLike,
     AxisOutOfRange,
@@ -25,7 +26,7 @@ from shardtypes.semantics.lowerings.convert import (
 from shardtypes.semantics.lowerings.operators import conjugate, multiply
 from shardtypes.semantics.lowerings.reductions import accumulated
 from shardtypes.semantics.lowerings.shapes import moveaxis, ravel
-from shardtypes.semantics.primitive import evaluating, require_equal
+from shardtypes.semantics.primitive import evaluating
 from shardtypes.semantics.primitives import elementwise as e
 from shardtypes.semantics.primitives.collectives import pvary
 from shardtypes.semantics.primitives.contractions import dot_general

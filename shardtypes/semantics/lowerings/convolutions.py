@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shardtypes.semantics.array import Array, Dim
+from shardtypes.semantics.comparison import require_equal
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.lowerings.contractions import added_up_in, einsum
 from shardtypes.semantics.lowerings.convert import (
@@ -41,7 +42,6 @@ from shardtypes.semantics.lowerings.shapes import (
     transpose,
 )
 from shardtypes.semantics.lowerings.unpromoted import of_one_dtype
-from shardtypes.semantics.primitive import require_equal
 from shardtypes.semantics.primitives import structure as s
 from shardtypes.semantics.registry import LOWERINGS, Refused, Unsupported, lowering
 from shardtypes.semantics.sizes import greatest, is_less, is_number, least, rounded_up

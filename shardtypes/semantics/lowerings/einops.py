@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from shardtypes.semantics.array import Array
+from shardtypes.semantics.comparison import require_equal
 from shardtypes.semantics.lowerings import reductions
 from shardtypes.semantics.lowerings.contractions import (
     check_equation,
@@ -21,7 +22,6 @@ from shardtypes.semantics.lowerings.convert import (
     sizes_of,
 )
 from shardtypes.semantics.lowerings.joining import stack
-from shardtypes.semantics.primitive import require_equal
 from shardtypes.semantics.primitives import structure as s
 from shardtypes.semantics.registry import Refused, lowering
 from shardtypes.semantics.sizes import is_number

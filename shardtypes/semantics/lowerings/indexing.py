@@ -9,6 +9,7 @@ from typing import Any
 
 from shardtypes.lang import dtypes
 from shardtypes.semantics.array import Array, Dim
+from shardtypes.semantics.comparison import common_shape
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.local_sizes import capacity_axes
 from shardtypes.semantics.lowerings.convert import (
@@ -29,7 +30,6 @@ from shardtypes.semantics.lowerings.operators import remainder
 from shardtypes.semantics.lowerings.shapes import (
     along,
     broadcast_to,
-    common_shape,
 )
 from shardtypes.semantics.primitives import elementwise as e
 from shardtypes.semantics.primitives import indexing as p

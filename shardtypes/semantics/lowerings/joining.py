@@ -107,11 +107,13 @@ def split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Array
     """Unlike ``array_split`` into parts of one size."""
     array = asarray(ary)
     size = array.dims[axis_of(axis, array.rank)]
-    if not isinstance(indices_or_sections, (tuple, list)) and isinstance(size, int):
-        count = int_of(indices_or_sections)
-        if count and size % count:
-            raise Refused(f"a size of {size} is not divisible by {count}", "sizes")
-    return array_split(array, indices_or_sections, axis)
+    if isinstance(indices_or_sections, (tuple, list)):
+        return array_split(array, indices_or_sections, axis)
+    count = int_of(indices_or_sections)
+    if is_number(size) and count and size % count:
+        raise Refused(f"a size of {size} is not divisible by {count}", "sizes")
+    part = size // count
+    return [_between(array, k * part, (k + 1) * part, axis) for k in range(count)]
 
 
 def _even_bounds(size: Any, count: int) -> list[Any]:

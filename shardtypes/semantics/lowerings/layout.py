@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from shardtypes.semantics.array import Array
+from shardtypes.semantics.comparison import require_equal
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.local_sizes import plain
 from shardtypes.semantics.lowerings.contractions import diagonal
@@ -43,7 +44,6 @@ from shardtypes.semantics.lowerings.shapes import (
     reshape,
     size_of,
 )
-from shardtypes.semantics.primitive import require_equal
 from shardtypes.semantics.registry import Unsupported, lowering
 from shardtypes.semantics.sizes import is_number, known, least
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from shardtypes.lang import dtypes
 from shardtypes.semantics.array import Array
+from shardtypes.semantics.comparison import common_shape, require_equal
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.lowerings.contractions import matmul
 from shardtypes.semantics.lowerings.convert import (
@@ -42,7 +43,6 @@ from shardtypes.semantics.lowerings.operators import conjugate, divide
 from shardtypes.semantics.lowerings.reductions import any_, max_, min_, sum_
 from shardtypes.semantics.lowerings.shapes import (
     broadcast_to,
-    common_shape,
     expand_dims,
     moveaxis,
     ravel,
@@ -50,7 +50,6 @@ from shardtypes.semantics.lowerings.shapes import (
     squeeze,
     swapaxes,
 )
-from shardtypes.semantics.primitive import require_equal
 from shardtypes.semantics.primitives import elementwise as e
 from shardtypes.semantics.primitives import linalg as p
 from shardtypes.semantics.registry import Refused, Unsupported, lowering

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from shardtypes.lang import dtypes
 from shardtypes.semantics.array import Array
+from shardtypes.semantics.comparison import require_equal
 from shardtypes.semantics.lowerings.convert import (
     ArrayLike,
     DType,
@@ -33,7 +34,6 @@ from shardtypes.semantics.lowerings.elementwise import (
 from shardtypes.semantics.lowerings.operators import multiply, negative
 from shardtypes.semantics.lowerings.reductions import log_softmax, max_, sum_
 from shardtypes.semantics.lowerings.shapes import moveaxis
-from shardtypes.semantics.primitive import require_equal
 from shardtypes.semantics.primitives import elementwise as e
 from shardtypes.semantics.registry import Unsupported, lowering
 

@@ -8,6 +8,7 @@ from typing import Any
 from shardtypes.lang import dtypes
 from shardtypes.lang.size import Size
 from shardtypes.semantics.array import Array, Shape, UnknownRank
+from shardtypes.semantics.comparison import common_shape
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.lowerings.convert import (
     ArrayLike,
@@ -26,7 +27,6 @@ from shardtypes.semantics.lowerings.indexing import take
 from shardtypes.semantics.lowerings.operators import add, multiply
 from shardtypes.semantics.lowerings.reductions import argmax, argsort, top_k
 from shardtypes.semantics.lowerings.shapes import (
-    common_shape,
     moveaxis,
     require_broadcast,
     reshape,

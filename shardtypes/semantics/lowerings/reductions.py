@@ -10,6 +10,7 @@ from typing import Any
 
 from shardtypes.lang import dtypes
 from shardtypes.semantics.array import Array
+from shardtypes.semantics.comparison import require_equal
 from shardtypes.semantics.lowerings.convert import (
     ArrayLike,
     asarray,
@@ -30,7 +31,7 @@ from shardtypes.semantics.lowerings.convert import (
 )
 from shardtypes.semantics.lowerings.elementwise import isnan, truth, where
 from shardtypes.semantics.lowerings.operators import divide, multiply, subtract
-from shardtypes.semantics.primitive import Primitive, require_equal
+from shardtypes.semantics.primitive import Primitive
 from shardtypes.semantics.primitives import elementwise as e
 from shardtypes.semantics.primitives import reductions as r
 from shardtypes.semantics.primitives.structure import expand_dims, reshape

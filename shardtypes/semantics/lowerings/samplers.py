@@ -10,7 +10,8 @@ import math
 from typing import Any
 
 from shardtypes.lang.size import Size
-from shardtypes.semantics.array import Array
+from shardtypes.semantics.array import Array, Shape
+from shardtypes.semantics.comparison import common_shape
 from shardtypes.semantics.lowerings.contractions import einsum
 from shardtypes.semantics.lowerings.convert import (
     ArrayLike,
@@ -35,7 +36,6 @@ from shardtypes.semantics.lowerings.random import (
 from shardtypes.semantics.lowerings.reductions import sum_
 from shardtypes.semantics.lowerings.shapes import (
     broadcast_to,
-    common_shape,
     expand_dims,
     matrix_transpose,
 )
@@ -46,7 +46,7 @@ from shardtypes.semantics.registry import Unsupported, lowering
 _RANDOM = "jax.random"
 
 
-def _spread(shape: Any, *given: ArrayLike) -> tuple[tuple[int, ...], list[Array]]:
+def _spread(shape: Any, *given: ArrayLike) -> tuple[Shape, list[Array]]:
     """The shape of the result, and the parameters in it."""
     arrays = inexact(*[asarray(one) for one in given])
     if shape is None:
@@ -56,7 +56,7 @@ def _spread(shape: Any, *given: ArrayLike) -> tuple[tuple[int, ...], list[Array]
     return sizes, [broadcast_to(array, sizes) for array in arrays]
 
 
-def _unit(key: Array, sizes: tuple[int, ...]) -> Array:
+def _unit(key: Array, sizes: Shape) -> Array:
     """Above 0 and below 1."""
     return uniform(key, sizes, float, 1e-7, 1.0)
 
@@ -218,7 +218,7 @@ def binomial(
     return _in_dtype(_binomial(key, count, chance, sizes), dtype)
 
 
-def _binomial(key: Array, count: Array, chance: Array, sizes: tuple[int, ...]) -> Array:
+def _binomial(key: Array, count: Array, chance: Array, sizes: Shape) -> Array:
     return p.sample(key, count, chance, shape=sizes, kind="binomial")
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from shardtypes.lang import dtypes
 from shardtypes.semantics.array import Array
+from shardtypes.semantics.comparison import require_equal
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.lowerings.convert import (
     ArrayLike,
@@ -24,7 +25,6 @@ from shardtypes.semantics.lowerings.elementwise import where
 from shardtypes.semantics.lowerings.indexing import At
 from shardtypes.semantics.lowerings.shapes import broadcast_to
 from shardtypes.semantics.lowerings.unpromoted import require_same_shape
-from shardtypes.semantics.primitive import require_equal
 from shardtypes.semantics.primitives import elementwise as e
 from shardtypes.semantics.primitives.structure import reshape
 from shardtypes.semantics.registry import Refused, Unsupported, lowering

@@ -7,6 +7,7 @@ from typing import Any
 
 from shardtypes.lang import dtypes
 from shardtypes.semantics.array import Array
+from shardtypes.semantics.comparison import common_shape, require_equal
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.lowerings.convert import (
     ArrayLike,
@@ -34,14 +35,12 @@ from shardtypes.semantics.lowerings.operators import floor_divide, remainder
 from shardtypes.semantics.lowerings.reductions import argsort, cumsum, sort, sum_
 from shardtypes.semantics.lowerings.shapes import (
     broadcast_to,
-    common_shape,
     moveaxis,
     ravel,
     require_broadcast,
     reshape,
     size_of,
 )
-from shardtypes.semantics.primitive import require_equal
 from shardtypes.semantics.primitives import elementwise as e
 from shardtypes.semantics.primitives import reductions as r
 from shardtypes.semantics.registry import Refused, Unsupported, lowering

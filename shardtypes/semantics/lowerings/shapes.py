@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from shardtypes.semantics.array import Array
+from shardtypes.semantics.array import Array, Shape
+from shardtypes.semantics.comparison import common_shape, require_equal
 from shardtypes.semantics.local_sizes import axes_of as local_axes_of
 from shardtypes.semantics.local_sizes import plain, sharded
 from shardtypes.semantics.lowerings.convert import (
@@ -21,7 +22,6 @@ from shardtypes.semantics.lowerings.convert import (
     sizes_of,
 )
 from shardtypes.semantics.lowerings.unpromoted import of_one_dtype
-from shardtypes.semantics.primitive import Broadcast, Why, require_equal
 from shardtypes.semantics.primitives import structure as s
 from shardtypes.semantics.registry import Refused, Unsupported, lowering
 from shardtypes.semantics.sizes import bounds, is_number, is_surely_less
@@ -299,24 +299,8 @@ def broadcast_in_dim(
     )
 
 
-def common_shape(shapes: Sequence[Sequence[Any]]) -> tuple[int, ...]:
-    """The shape that shapes broadcast to. A number is preferred to a name, which may stand for 1."""
-    rank = max((len(shape) for shape in shapes), default=0)
-    padded = [(1,) * (rank - len(shape)) + tuple(shape) for shape in shapes]
-    why = Broadcast(tuple(map(tuple, shapes)))
-    return tuple(_common_size(sizes, why) for sizes in zip(*padded, strict=True))
-
-
-def _common_size(sizes: Sequence[Any], why: Broadcast) -> Any:
-    large = [size for size in sizes if size != 1]
-    for other in large[1:]:
-        require_equal(large[0], other, why)
-    numbers = [size for size in large if isinstance(size, int)]
-    return next(iter((*numbers, *large)), 1)
-
-
 def require_broadcast(
-    sizes: Sequence[Any], shape: Sequence[Any], why: Why = None
+    sizes: Sequence[Any], shape: Sequence[Any], why: str | None = None
 ) -> None:
     """Compare sizes with those at the end of a shape that they are broadcast to."""
     for size, wanted in zip(reversed(sizes), reversed(shape), strict=False):
@@ -332,7 +316,7 @@ def broadcast_arrays(*args: ArrayLike) -> list[Array]:
 
 
 @lowering(f"{_JNP}.broadcast_shapes", f"{_LAX}.broadcast_shapes")
-def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
+def broadcast_shapes(*shapes: Any) -> Shape:
     return common_shape([shape_of(shape) for shape in shapes])
 
 

@@ -9,8 +9,9 @@ from typing import Any
 from shardtypes.lang import dtypes
 from shardtypes.lang.size import Size
 from shardtypes.semantics.array import Array
+from shardtypes.semantics.comparison import require_equal
 from shardtypes.semantics.lowerings.convert import ArrayLike, asarray, promoted
-from shardtypes.semantics.primitive import evaluating, require_equal
+from shardtypes.semantics.primitive import evaluating
 from shardtypes.semantics.registry import Refused
 
 

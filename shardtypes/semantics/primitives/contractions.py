@@ -8,9 +8,10 @@ from typing import Any
 
 from shardtypes.lang import dtypes
 from shardtypes.semantics.array import Array, Params
+from shardtypes.semantics.comparison import require_equal
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.letters import Factors, Letters
-from shardtypes.semantics.primitive import Primitive, declare, require_equal
+from shardtypes.semantics.primitive import Primitive, declare
 from shardtypes.semantics.primitives.structure import transpose
 from shardtypes.semantics.values import Values
 

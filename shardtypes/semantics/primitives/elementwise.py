@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from shardtypes.lang import dtypes
 from shardtypes.semantics import kinds, special
 from shardtypes.semantics.array import Array, Dim, NoGradient, Params
+from shardtypes.semantics.comparison import aligned, common_shape
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.letters import Factors, Letters
 from shardtypes.semantics.primitive import (
@@ -59,19 +60,19 @@ def broadcast_shape(
     shapes = [operand.dims for operand in operands]
     if len(shapes) == 1:
         return shapes
-    return [tuple(map(_stretched, zip(*_aligned(shapes), strict=True)))]
+    return [common_shape(shapes)]
 
 
 # A program asks for the same few shapes over and over. (Sizes may know where they come from: a result has those of its
 # operands, never equal ones of an earlier call.)
 @lru_cache(_MOST_SHAPES)
 def _broadcast_letters(*shapes: tuple[Dim, ...]) -> Letters:
-    aligned = _aligned(shapes)
+    padded = aligned(shapes)
     rank = max(map(len, shapes), default=0)
     result: list[Factors] = []
     names: list[list[Factors]] = [[] for _ in shapes]
     for k in range(rank):
-        sizes = [dims[k] for dims in aligned]
+        sizes = [dims[k] for dims in padded]
         stretched = all(size == 1 for size in sizes)
         letter: Factors = () if stretched else (f"d{k}",)
         result.append(letter)
@@ -82,23 +83,6 @@ def _broadcast_letters(*shapes: tuple[Dim, ...]) -> Letters:
         for kept, dims in zip(names, shapes, strict=True)
     )
     return Letters(tuple(own), (tuple(result),))
-
-
-def _aligned(shapes: Sequence[tuple[Dim, ...]]) -> list[tuple[Dim, ...]]:
-    """The shapes, with ones in front so that all are of one rank."""
-    rank = max(map(len, shapes), default=0)
-    return [(1,) * (rank - len(dims)) + dims for dims in shapes]
-
-
-def _stretched(sizes: Sequence[Dim]) -> Dim:
-    """The size that others broadcast to: a number above 1 decides, a size that is not known leaves it open."""
-    larger = [size for size in sizes if size != 1]
-    if not larger:
-        return 1
-    decided = next((size for size in larger if isinstance(size, int)), None)
-    if decided is not None:
-        return decided
-    return None if any(size is None for size in larger) else larger[0]
 
 
 def unbroadcast(cotangent: Array, operand: Array) -> Array:
