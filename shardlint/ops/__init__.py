@@ -29,7 +29,6 @@ from shardlint.ops import (  # noqa: F401 - each registers its models
     reductions,
     reshape,
     sliding,
-    special,
     splitting,
     statistics,
     trees,

@@ -362,7 +362,7 @@ def _expi(x: float) -> float:
     if x == 0:
         return -math.inf
     if x < -2:
-        return -_exponential_fraction(-x)
+        return -_expn_fraction(1, -x)
     term = 1.0
     total = 0.0
     for k in range(1, _TERMS):
@@ -373,16 +373,36 @@ def _expi(x: float) -> float:
     return _EULER + math.log(abs(x)) + total
 
 
-def _exponential_fraction(x: float) -> float:
-    """``E1`` by its continued fraction."""
+def expi(x: Any) -> Any:
+    return _each(_expi, x)
+
+
+def _expn(n: float, x: float) -> float:
+    """``E_n`` of whole n, from ``E1`` by recurrence, which loses digits only where x is large."""
+    if x < 0 or n < 0:
+        return math.nan
+    if x == 0:
+        return 1 / (n - 1) if n > 1 else math.inf
+    if n == 0:
+        return math.exp(-x) / x
+    if x > 1:
+        return _expn_fraction(int(n), x)
+    found = -_expi(-x)
+    for k in range(1, int(n)):
+        found = (math.exp(-x) - x * found) / k
+    return found
+
+
+def _expn_fraction(n: int, x: float) -> float:
+    """``E_n`` by its continued fraction."""
     fraction = 0.0
     for k in range(200, 0, -1):
-        fraction = k / (1 + k / (x + fraction))
+        fraction = (n + k - 1) / (1 + k / (x + fraction))
     return math.exp(-x) / (x + fraction)
 
 
-def expi(x: Any) -> Any:
-    return _each(_expi, x)
+def expn(n: Any, x: Any) -> Any:
+    return _each(_expn, n, x)
 
 
 def _spence(x: float) -> float:

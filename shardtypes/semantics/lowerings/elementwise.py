@@ -629,6 +629,15 @@ def copysign(x: ArrayLike, y: ArrayLike) -> Array:
     return where(is_negative, e.neg(size), size)
 
 
+@lowering(f"{_JNP}.spacing")
+def spacing(x: ArrayLike) -> Array:
+    """How far the next number is that is larger in size."""
+    (array,) = inexact(asarray(x))
+    kinds.FLOATS.require(array.dtype)
+    outwards = copysign(math.inf, array)
+    return strong(e.sub(e.nextafter(array, outwards), array))
+
+
 @lowering(f"{_JNP}.heaviside")
 def heaviside(x: ArrayLike, y: ArrayLike) -> Array:
     a, b = map(beside_constants, inexact(asarray(x), asarray(y)))

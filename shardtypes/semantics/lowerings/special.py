@@ -274,6 +274,11 @@ def exp1(x: ArrayLike) -> Array:
     return where(below, math.nan, found)
 
 
+@lowering(f"{_SPECIAL}.expn")
+def expn(n: ArrayLike, x: ArrayLike) -> Array:
+    return strong(p.expn(*_floats(n, x)))
+
+
 @lowering(f"{_SPECIAL}.spence")
 def spence(x: ArrayLike) -> Array:
     return p.spence(_wide(_float(x)))

@@ -17,6 +17,7 @@ from shardtypes.semantics.primitives.elementwise import (
     exp,
     log,
     mul,
+    neg,
     number,
     sin,
     square,
@@ -54,6 +55,18 @@ dawsn: Primitive = elementwise(
 )
 expi: Primitive = elementwise(
     "expi", lambda x: special.expi(x), CURVED, [lambda x, y: div(exp(x), x)]
+)
+
+
+def _integral_slope(n: Array, x: Array, y: Array) -> Array:
+    return neg(expn(sub(n, number(1.0, n)), x))
+
+
+expn: Primitive = elementwise(
+    "expn",
+    lambda n, x: special.expn(n, x),
+    Values(degrees=(None, None)),
+    [None, _integral_slope],
 )
 spence: Primitive = elementwise(
     "spence",

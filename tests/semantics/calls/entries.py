@@ -136,6 +136,7 @@ _NUMPY = [
         OTHER,
     ),
     *each("jax.numpy", "nextafter", X, Y, smooth=False, close=1e-6),
+    *each("jax.numpy", "spacing", X, smooth=False, close=1e-6),
     *each("jax.numpy", "astype", X, "int32"),
     *each("jax.numpy", "clip", X, -1.0, 0.5),
     *each("jax.numpy", "where", MASK, X, POSITIVE),

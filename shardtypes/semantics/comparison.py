@@ -1,0 +1,82 @@
+"""How sizes are compared where they have to be equal: as numbers, or by what a reading knows of their names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Protocol
+
+from shardtypes.semantics.array import Dim, Shape, SizesDiffer
+
+
+class Comparison(Protocol):
+    """What is known of sizes that are no numbers."""
+
+    def require_equal(self, a: Dim, b: Dim, why: str | None) -> None:
+        """Raises where two sizes certainly differ. ``why`` they have to be equal, where no operation pairs them."""
+
+    def broadcast(self, shapes: Sequence[Shape]) -> Shape:
+        """The shape that shapes broadcast to. Raises where they certainly do not."""
+
+
+class Numbers:
+    """Nothing is known of sizes but that numbers differ."""
+
+    def require_equal(self, a: Dim, b: Dim, why: str | None) -> None:
+        """Raises SizesDiffer where both are numbers and not equal."""
+        if isinstance(a, int) and isinstance(b, int) and a != b:
+            raise SizesDiffer(f"{int(a)} is not {int(b)}")
+
+    def broadcast(self, shapes: Sequence[Shape]) -> Shape:
+        """Raises SizesDiffer where two numbers do not broadcast."""
+        return tuple(map(self._common, zip(*aligned(shapes), strict=True)))
+
+    def _common(self, sizes: Sequence[Dim]) -> Dim:
+        """A number above 1 decides, a size that is not known leaves it open."""
+        larger = [size for size in sizes if size != 1]
+        if not larger:
+            return 1
+        numbers = [size for size in larger if isinstance(size, int)]
+        for other in numbers[1:]:
+            self.require_equal(numbers[0], other, None)
+        if numbers:
+            return numbers[0]
+        return None if any(size is None for size in larger) else larger[0]
+
+
+def aligned(shapes: Sequence[Shape]) -> list[Shape]:
+    """The shapes, with ones in front so that all are of one rank."""
+    rank = max(map(len, shapes), default=0)
+    return [(1,) * (rank - len(shape)) + tuple(shape) for shape in shapes]
+
+
+_NUMBERS = Numbers()
+_comparison: ContextVar[Comparison] = ContextVar(
+    "shardtypes_comparison", default=_NUMBERS
+)
+
+
+@contextmanager
+def comparing(comparison: Comparison) -> Iterator[None]:
+    """Compare sizes by what is known of them in the block."""
+    token = _comparison.set(comparison)
+    try:
+        yield
+    finally:
+        _comparison.reset(token)
+
+
+def are_names_known() -> bool:
+    """Whether more is known of sizes than that numbers differ."""
+    return _comparison.get() is not _NUMBERS
+
+
+def require_equal(a: Dim, b: Dim, why: str | None = None) -> None:
+    """Compare two sizes that have to be equal. Raises, numbers SizesDiffer, where they are not."""
+    _comparison.get().require_equal(a, b, why)
+
+
+def common_shape(shapes: Sequence[Shape]) -> Shape:
+    """The shape that shapes broadcast to. Raises, numbers SizesDiffer, where they do not."""
+    return _comparison.get().broadcast(shapes)
