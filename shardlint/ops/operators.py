@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -64,102 +64,84 @@ _ARITHMETIC = frozenset({"-", "/", "//", "%", "**", "@"})
 
 def binary(op: str, left: Value, right: Value, ctx: OpContext) -> Value:
     """``left op right``. Raises OpError for a certain mismatch of arrays."""
-    if isinstance(left, ArrayValue) or isinstance(right, ArrayValue):
-        return _array_binary(op, left, right, ctx)
-    if isinstance(left, IntValue) and isinstance(right, IntValue):
-        return _int_binary(op, left, right)
+    match left, right:
+        case (ArrayValue(), _) | (_, ArrayValue()):
+            return _array_binary(op, left, right, ctx)
+        case IntValue(), IntValue():
+            return _int_binary(op, left, right)
+        case (SequenceValue(), _) | (_, SequenceValue()):
+            return _sequence_binary(op, left, right)
+        case Literal(value=str() | bytes()), Literal():
+            return _joined_texts(op, left.value, right.value)
+        case (StringValue(), _) | (Literal(value=str()), _) if op in ("+", "%", "*"):
+            return StringValue()
+        case DictValue(), DictValue() if op == "|":
+            return DictValue(tuple({**dict(left.items), **dict(right.items)}.items()))
     if number_kind(left) and number_kind(right):
         return _number_binary(op, left, right)
-    if isinstance(left, SequenceValue) or isinstance(right, SequenceValue):
-        return _sequence_binary(op, left, right)
-    if (
-        isinstance(left, Literal)
-        and isinstance(right, Literal)
-        and isinstance(left.value, (str, bytes))
-    ):
-        if op == "+" and type(left.value) is type(right.value):
-            return Literal(left.value + right.value)  # type: ignore[operator]  # both str or both bytes
-        return StringValue()
-    if isinstance(left, StringValue) or (
-        isinstance(left, Literal) and isinstance(left.value, str)
-    ):
-        return (
-            StringValue()
-            if op in ("+", "%", "*")
-            else Unknown("an operator on strings")
-        )
-    if op == "|" and isinstance(left, DictValue) and isinstance(right, DictValue):
-        return DictValue(tuple({**dict(left.items), **dict(right.items)}.items()))
     return Unknown(f"operand of {op} is unknown")
 
 
+def _joined_texts(op: str, left: Any, right: Any) -> Value:
+    if op == "+" and type(left) is type(right):
+        return Literal(left + right)
+    return StringValue()
+
+
 def _array_binary(op: str, left: Value, right: Value, ctx: OpContext) -> Value:
-    operands = [as_array(left, ctx.x64), as_array(right, ctx.x64)]
-    if operands[0] is None or operands[1] is None:
+    if as_array(left, ctx.x64) is None or as_array(right, ctx.x64) is None:
         _no_tuple_of_arrays(op, left, right)
         if isinstance(left, Unknown) or isinstance(right, Unknown):
             return _of_unknown(op, ctx)
         return Unknown(f"operand of {op} is unknown")
-    function = BINARY_FUNCTIONS[op]
-    both_numpy = all(not isinstance(v, ArrayValue) or v.numpy for v in (left, right))
     if op == "@" and (number_kind(left) or number_kind(right)):
         return Unknown("matmul with a number")
-    if (
-        op == "**"
-        and isinstance(right, IntValue)
-        and isinstance(left, ArrayValue)
-        and not both_numpy
-    ):
-        if left.dtype is not None:  # an integer exponent keeps the dtype
-            return _named(
-                op,
-                lambda: viewed(
-                    Call("jax.lax.integer_pow", {"x": left, "y": right}, ctx),
-                    _integer_power,
-                ),
-            )
-    return _named(
-        op,
-        lambda: apply(
-            ("numpy." if both_numpy else "jax.numpy.") + function,
-            [left, right],
-            {},
-            ctx,
-        ),
-    )
+    is_power = op == "**" and isinstance(right, IntValue)
+    if is_power and isinstance(left, ArrayValue) and not left.numpy and left.dtype:
+        # an integer exponent keeps the dtype
+        call = Call("jax.lax.integer_pow", {"x": left, "y": right}, ctx)
+        return _named(op, lambda: viewed(call, _integer_power))
+    return _applied(op, BINARY_FUNCTIONS[op], [left, right], ctx)
+
+
+def _applied(
+    op: str, function: str, operands: Sequence[Value], ctx: OpContext
+) -> Value:
+    """What the function gives that an operator stands for: NumPy's where all arrays are its own."""
+    arrays = [value for value in operands if isinstance(value, ArrayValue)]
+    module = "numpy" if all(value.numpy for value in arrays) else "jax.numpy"
+    return _named(op, lambda: apply(f"{module}.{function}", [*operands], {}, ctx))
 
 
 def _of_unknown(op: str, ctx: OpContext) -> Value:
     """What an array gives with something unknown: an array, where nothing depends on how it lies on devices."""
-    return (
-        Unknown(f"operand of {op} is unknown")
-        if ctx.view is not None
-        else ArrayValue(None)
-    )
+    if ctx.view is not None:
+        return Unknown(f"operand of {op} is unknown")
+    return ArrayValue(None)
 
 
 def _no_tuple_of_arrays(op: str, left: Value, right: Value) -> None:
     """NumPy makes an array of a tuple; JAX refuses."""
     for index, (one, other) in enumerate(((left, right), (right, left))):
-        if (
-            isinstance(one, SequenceValue)
-            and one.kind == "tuple"
-            and isinstance(other, ArrayValue)
-            and not other.numpy
-        ):
-            if any(
-                isinstance(item, ArrayValue) and not item.numpy for item in one.items
-            ):
-                message = f"{op}: one operand is an array, the other a tuple of {len(one.items)}"
-                raise OpError("ST204", message, {}, index)
+        match one, other:
+            case SequenceValue(items, "tuple"), ArrayValue(numpy=False):
+                if any(map(_is_of_jax, items)):
+                    count = len(items)
+                    message = (
+                        f"{op}: one operand is an array, the other a tuple of {count}"
+                    )
+                    raise OpError("ST204", message, {}, index)
+
+
+def _is_of_jax(value: Value) -> bool:
+    return isinstance(value, ArrayValue) and not value.numpy
 
 
 def _integer_power(call: Call) -> Value:
     base = call["x"]
     assert isinstance(base, ArrayValue)
-    return ArrayValue(
-        base.dims, base.dtype if base.dtype != "bool" else None, base.weak
-    )
+    dtype = None if base.dtype == "bool" else base.dtype
+    return ArrayValue(base.dims, dtype, base.weak)
 
 
 def _named(op: str, apply: Callable[[], Value]) -> Value:
@@ -175,11 +157,9 @@ def _named(op: str, apply: Callable[[], Value]) -> Value:
 def _int_binary(op: str, left: IntValue, right: IntValue) -> Value:
     result = _int_result(op, left.size, right.size)
     devices = left.devices | right.devices
-    return (
-        replace(result, devices=devices)
-        if devices and isinstance(result, IntValue)
-        else result
-    )
+    if devices and isinstance(result, IntValue):
+        return replace(result, devices=devices)
+    return result
 
 
 def _int_result(op: str, a: Size | None, b: Size | None) -> Value:
@@ -264,47 +244,48 @@ MAX_ITEMS = 1000
 
 def _no_arithmetic(op: str, left: Value, right: Value) -> None:
     """A tuple of sizes has neither a half nor a difference: one of them was meant."""
+    if op not in _ARITHMETIC:
+        return
     for index, (one, other) in enumerate(((left, right), (right, left))):
-        sizes = (
-            isinstance(one, SequenceValue)
-            and one.kind == "tuple"
-            and one.names is None
-            and one.items
-        )
-        if sizes and isinstance(other, IntValue) and op in _ARITHMETIC:
-            if all(isinstance(item, IntValue) for item in sizes):
-                message = (
-                    f"{op}: one operand is a number, the other a tuple of {len(sizes)}"
-                )
-                raise OpError("ST204", message, {}, index)
+        match one, other:
+            case SequenceValue([_, *_] as sizes, "tuple", None), IntValue():
+                if all(isinstance(item, IntValue) for item in sizes):
+                    count = len(sizes)
+                    message = (
+                        f"{op}: one operand is a number, the other a tuple of {count}"
+                    )
+                    raise OpError("ST204", message, {}, index)
 
 
 def _sequence_binary(op: str, left: Value, right: Value) -> Value:
     _no_arithmetic(op, left, right)
-    if (
-        isinstance(left, SequenceValue)
-        and isinstance(right, SequenceValue)
-        and left.kind == right.kind == "set"
-    ):
-        return _set_binary(op, left, right)
-    if (
-        op == "+"
-        and isinstance(left, SequenceValue)
-        and isinstance(right, SequenceValue)
-    ):
-        if left.kind != right.kind or left.kind == "keys":
-            return Unknown("no sequences of one kind")
-        if len(left.items) + len(right.items) <= MAX_ITEMS:
-            return SequenceValue(left.items + right.items, left.kind)
-    if op == "*":
-        sequence, times = (
-            (left, right) if isinstance(left, SequenceValue) else (right, left)
-        )
-        count = static_int(times)
-        if isinstance(sequence, SequenceValue) and count is not None:
-            if len(sequence.items) * max(count, 0) <= MAX_ITEMS:
-                return SequenceValue(sequence.items * count, sequence.kind)
-    return Unknown("a sequence of unknown length")
+    match op, left, right:
+        case _, SequenceValue(kind="set"), SequenceValue(kind="set"):
+            return _set_binary(op, left, right)
+        case "+", SequenceValue(), SequenceValue():
+            return _joined(left, right)
+        case "*", SequenceValue(), _:
+            return _repeated(left, static_int(right))
+        case "*", _, SequenceValue():
+            return _repeated(right, static_int(left))
+    return Unknown(_OPEN)
+
+
+_OPEN = "a sequence of unknown length"
+
+
+def _joined(left: SequenceValue, right: SequenceValue) -> Value:
+    if left.kind != right.kind or left.kind == "keys":
+        return Unknown("no sequences of one kind")
+    if len(left.items) + len(right.items) > MAX_ITEMS:
+        return Unknown(_OPEN)
+    return SequenceValue(left.items + right.items, left.kind)
+
+
+def _repeated(sequence: SequenceValue, count: int | None) -> Value:
+    if count is None or len(sequence.items) * max(count, 0) > MAX_ITEMS:
+        return Unknown(_OPEN)
+    return SequenceValue(sequence.items * count, sequence.kind)
 
 
 def unary(op: str, value: Value, ctx: OpContext) -> Value:
@@ -312,35 +293,22 @@ def unary(op: str, value: Value, ctx: OpContext) -> Value:
     if op == "not":
         truth = truth_of(value)
         return ScalarValue("bool") if truth is None else Literal(not truth)
-    if isinstance(value, ArrayValue):
-        name = {"-": "negative", "+": "positive", "~": "bitwise_not"}[op]
-        return _named(
-            op,
-            lambda: apply(
-                ("numpy." if value.numpy else "jax.numpy.") + name, [value], {}, ctx
-            ),
-        )
-    if isinstance(value, SequenceValue) and any(
-        isinstance(item, ArrayValue) for item in value.items
-    ):
-        raise OpError(
-            "ST204", f"{op}: the operand is a {value.kind} of {len(value.items)}"
-        )
-    if isinstance(value, IntValue):
-        if value.size is None:
+    match value:
+        case ArrayValue():
+            name = {"-": "negative", "+": "positive", "~": "bitwise_not"}[op]
+            return _applied(op, name, [value], ctx)
+        case SequenceValue(items) if any(isinstance(one, ArrayValue) for one in items):
+            message = f"{op}: the operand is a {value.kind} of {len(items)}"
+            raise OpError("ST204", message)
+        case IntValue(size=None):
             return value
-        return IntValue({"-": -value.size, "+": value.size, "~": -value.size - 1}[op])
-    if (
-        isinstance(value, Literal)
-        and isinstance(value.value, (bool, float, complex))
-        and op != "~"
-    ):
-        return _number(-value.value if op == "-" else +value.value)
-    return (
-        value
-        if isinstance(value, ScalarValue) and value.kind != "bool"
-        else Unknown(f"operand of {op} is unknown")
-    )
+        case IntValue(size=Size() as size):
+            return IntValue({"-": -size, "+": size, "~": -size - 1}[op])
+        case Literal(value=bool() | float() | complex() as known) if op != "~":
+            return _number(-known if op == "-" else +known)
+        case ScalarValue() if value.kind != "bool":
+            return value
+    return Unknown(f"operand of {op} is unknown")
 
 
 def truth_of(value: Value) -> bool | None:
@@ -363,36 +331,22 @@ def compare(op: str, left: Value, right: Value, ctx: OpContext) -> Value:
     if op in ("is", "is not"):
         return _identity(op, left, right)
     if isinstance(left, ArrayValue) or isinstance(right, ArrayValue):
-        a, b = as_array(left, ctx.x64), as_array(right, ctx.x64)
-        if op not in _COMPARISONS or a is None or b is None:
-            return (
-                ScalarValue("bool")
-                if op in ("in", "not in")
-                else Unknown(f"operand of {op} is unknown")
-            )
-        both_numpy = all(
-            not isinstance(v, ArrayValue) or v.numpy for v in (left, right)
-        )
-        function = _COMPARISONS[op]
-        return _named(
-            op,
-            lambda: apply(
-                ("numpy." if both_numpy else "jax.numpy.") + function,
-                [left, right],
-                {},
-                ctx,
-            ),
-        )
+        return _array_comparison(op, left, right, ctx)
     answer = _decide(op, left, right, ctx)
-    if answer is None:
-        # which may be an array
-        either = isinstance(left, Unknown) or isinstance(right, Unknown)
-        return (
-            Unknown("comparison")
-            if either and op not in ("in", "not in")
-            else ScalarValue("bool")
-        )
-    return Literal(answer)
+    if answer is not None:
+        return Literal(answer)
+    may_be_array = isinstance(left, Unknown) or isinstance(right, Unknown)
+    if may_be_array and op not in ("in", "not in"):
+        return Unknown("comparison")
+    return ScalarValue("bool")
+
+
+def _array_comparison(op: str, left: Value, right: Value, ctx: OpContext) -> Value:
+    if op in ("in", "not in"):
+        return ScalarValue("bool")
+    if as_array(left, ctx.x64) is None or as_array(right, ctx.x64) is None:
+        return Unknown(f"operand of {op} is unknown")
+    return _applied(op, _COMPARISONS[op], [left, right], ctx)
 
 
 def _identity(op: str, left: Value, right: Value) -> Value:
@@ -406,35 +360,23 @@ def _identity(op: str, left: Value, right: Value) -> Value:
 
 
 def _decide(op: str, left: Value, right: Value, ctx: OpContext) -> bool | None:
-    if op in ("in", "not in"):
-        return _contains(op, left, right, ctx)
-    if isinstance(left, IntValue) and isinstance(right, IntValue):
-        return _decide_sizes(op, left.size, right.size, ctx)
-    if (
-        isinstance(left, SequenceValue)
-        and isinstance(right, SequenceValue)
-        and op in ("==", "!=")
-    ):
-        if len(left.items) != len(right.items):
-            return op == "!="
-        parts = [
-            _decide("==", a, b, ctx)
-            for a, b in zip(left.items, right.items, strict=True)
-        ]
-        equal = all_hold(parts)
-        return None if equal is None else equal == (op == "==")
-    if (
-        isinstance(left, DTypeValue)
-        and isinstance(right, DTypeValue)
-        and op in ("==", "!=")
-    ):
-        equal = dtypes.equal(left.name, right.name)
-        return None if equal is None else equal == (op == "==")
+    is_identity = op in ("==", "!=")
+    match left, right:
+        case _ if op in ("in", "not in"):
+            found = _contains(left, right, ctx)
+            return None if found is None else found == (op == "in")
+        case IntValue(), IntValue():
+            return _decide_sizes(op, left.size, right.size, ctx)
+        case SequenceValue(), SequenceValue() if is_identity:
+            equal = _are_equal(left.items, right.items, ctx)
+            return None if equal is None else equal == (op == "==")
+        case DTypeValue(), DTypeValue() if is_identity:
+            equal = dtypes.equal(left.name, right.name)
+            return None if equal is None else equal == (op == "==")
     a, b = _known(left), _known(right)
-    none = Literal(None) in (left, right)
-    if (a is None or b is None) and not (
-        none and isinstance(left, Literal) and isinstance(right, Literal)
-    ):
+    with_none = Literal(None) in (left, right)
+    are_literals = isinstance(left, Literal) and isinstance(right, Literal)
+    if (a is None or b is None) and not (with_none and are_literals):
         return None
     if op not in _PYTHON:
         return None
@@ -444,27 +386,27 @@ def _decide(op: str, left: Value, right: Value, ctx: OpContext) -> bool | None:
         return None
 
 
-def _contains(op: str, left: Value, right: Value, ctx: OpContext) -> bool | None:
-    items: list[Value]
-    if (
-        isinstance(left, Literal)
-        and isinstance(left.value, str)
-        and isinstance(right, Literal)
-    ):
-        return (
-            (left.value in right.value) == (op == "in")
-            if isinstance(right.value, str)
-            else None
-        )
-    if isinstance(right, SequenceValue):
-        items = list(right.items)
-    elif isinstance(right, DictValue):
-        items = [_number(key) for key, _ in right.items]
-    else:
-        return None
-    parts = [_decide("==", left, item, ctx) for item in items]
-    found = any_holds(parts)
-    return None if found is None else found == (op == "in")
+def _are_equal(
+    items: Sequence[Value], others: Sequence[Value], ctx: OpContext
+) -> bool | None:
+    if len(items) != len(others):
+        return False
+    pairs = zip(items, others, strict=True)
+    return all_hold([_decide("==", one, other, ctx) for one, other in pairs])
+
+
+def _contains(left: Value, right: Value, ctx: OpContext) -> bool | None:
+    items: Sequence[Value]
+    match left, right:
+        case Literal(value=str() as text), Literal(value=str() as whole):
+            return text in whole
+        case _, SequenceValue():
+            items = right.items
+        case _, DictValue():
+            items = [_number(key) for key, _ in right.items]
+        case _:
+            return None
+    return any_holds([_decide("==", left, item, ctx) for item in items])
 
 
 def _decide_sizes(
@@ -501,8 +443,6 @@ def _set_binary(op: str, left: SequenceValue, right: SequenceValue) -> Value:
         "|": (*left.items, *others),
         "^": (*mine, *others),
     }
-    return (
-        SequenceValue(results[op], "set")
-        if op in results
-        else Unknown("an operator on sets")
-    )
+    if op not in results:
+        return Unknown("an operator on sets")
+    return SequenceValue(results[op], "set")

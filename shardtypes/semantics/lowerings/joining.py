@@ -106,7 +106,7 @@ def array_split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list
 def split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Array]:
     """Unlike ``array_split`` into parts of one size."""
     array = asarray(ary)
-    size = array.dims[axis_of(axis, array.rank)]
+    size = sizes_of(array)[axis_of(axis, array.rank)]
     if isinstance(indices_or_sections, (tuple, list)):
         return array_split(array, indices_or_sections, axis)
     count = int_of(indices_or_sections)
