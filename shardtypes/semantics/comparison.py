@@ -30,25 +30,31 @@ class Numbers:
 
     def broadcast(self, shapes: Sequence[Shape]) -> Shape:
         """Raises SizesDiffer where two numbers do not broadcast."""
-        return tuple(map(self._common, zip(*aligned(shapes), strict=True)))
+        result: Shape = ()
+        for shape in shapes:
+            pairs = zip(*aligned([result, shape]), strict=True)
+            result = tuple(self._common(*pair) for pair in pairs)
+        return result
 
-    def _common(self, sizes: Sequence[Dim]) -> Dim:
+    def _common(self, a: Dim, b: Dim) -> Dim:
         """A number above 1 decides, a size that is not known leaves it open."""
-        larger = [size for size in sizes if size != 1]
-        if not larger:
-            return 1
-        numbers = [size for size in larger if isinstance(size, int)]
-        for other in numbers[1:]:
-            self.require_equal(numbers[0], other, None)
-        if numbers:
-            return numbers[0]
-        return None if any(size is None for size in larger) else larger[0]
+        if b == 1:
+            return a
+        if a == 1:
+            return b
+        self.require_equal(a, b, None)
+        if isinstance(a, int):
+            return a
+        if isinstance(b, int) or b is None:
+            return b
+        return a
 
 
 def aligned(shapes: Sequence[Shape]) -> list[Shape]:
     """The shapes, with ones in front so that all are of one rank."""
     rank = max(map(len, shapes), default=0)
-    return [(1,) * (rank - len(shape)) + tuple(shape) for shape in shapes]
+    ones: Shape = (1,) * rank
+    return [(*ones[len(shape) :], *shape) for shape in shapes]
 
 
 _NUMBERS = Numbers()

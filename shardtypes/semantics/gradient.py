@@ -98,11 +98,14 @@ def pulled_back(
             if taken is not None:
                 _add_to(held, operand, taken, around)
                 values[id(operand.node), operand.output] = operand
-    found = [held.get((id(array.node), array.output)) for array in inputs]
-    return [
-        zeros_like(array) if one is None else one
-        for array, one in zip(inputs, found, strict=True)
-    ]
+    return [_held_of(held, array) for array in inputs]
+
+
+def _held_of(held: Held, array: Array) -> Array:
+    cotangent = held.get((id(array.node), array.output))
+    if cotangent is None:
+        return zeros_like(array)
+    return cotangent
 
 
 def _add_to(

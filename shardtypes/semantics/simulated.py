@@ -103,9 +103,9 @@ class Simulated:
     def spread_over(self, axis: Axis, dimension: int) -> Simulated:
         """The value whose dimension is one of devices along an axis instead."""
         axes = merged([self.axes, (axis,)])
-        moved = np.moveaxis(
-            self.spread(self.axes), len(self.axes) + dimension, axes.index(axis)
-        )
+        numbers = self.spread(self.axes)
+        place = len(self.axes) + dimension
+        moved = np.moveaxis(numbers, place, axes.index(axis))
         return Simulated.of(axes, moved)
 
     def collected(self, axis: Axis, dimension: int) -> Simulated:
@@ -113,7 +113,8 @@ class Simulated:
         axes = merged([self.axes, (axis,)])
         rest = tuple(other for other in axes if other != axis)
         numbers = self.spread(axes)
-        moved = np.moveaxis(numbers, axes.index(axis), len(rest) + dimension)
+        place = len(rest) + dimension
+        moved = np.moveaxis(numbers, axes.index(axis), place)
         return Simulated.of(rest, moved)
 
     def devices(self, axis: Axis) -> list[Simulated]:

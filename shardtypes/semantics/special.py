@@ -39,9 +39,8 @@ def held(x: Any, dtype: str | None) -> Any:
             whole = np.trunc(np.real(x))
         else:
             whole = x
-        return whole.astype(np.int64).astype(
-            dtype if dtype[-1] in "824" or dtype.endswith("16") else np.int8
-        )
+        stored = dtype if dtypes.bits(dtype) >= 8 else np.int8
+        return whole.astype(np.int64).astype(stored)
     return x
 
 
@@ -104,10 +103,15 @@ def erf_inv(y: Any) -> Any:
         return np.copysign(x, y)
 
 
+def _lgamma(x: float) -> float:
+    is_pole = x <= 0 and x == math.floor(x)
+    if is_pole:
+        return math.inf
+    return math.lgamma(x)
+
+
 def lgamma(x: Any) -> Any:
-    return _each(
-        lambda v: math.inf if v <= 0 and v == math.floor(v) else math.lgamma(v), x
-    )
+    return _each(_lgamma, x)
 
 
 def _digamma(x: float) -> float:
@@ -131,6 +135,10 @@ def digamma(x: Any) -> Any:
     return _each(_digamma, x)
 
 
+#: The even ones, from the second on.
+_BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)
+
+
 def _zeta(s: float, q: float) -> float:
     """Hurwitz's zeta function, by Euler and Maclaurin."""
     if s == 1:
@@ -144,11 +152,11 @@ def _zeta(s: float, q: float) -> float:
     total += integral + a**-s / 2
     factor = s
     power = a ** (-s - 1)
-    for k, bernoulli in enumerate(
-        (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6), start=1
-    ):
-        total += bernoulli * factor * power / math.factorial(2 * k)
-        factor *= (s + 2 * k - 1) * (s + 2 * k)
+    for k, bernoulli in enumerate(_BERNOULLI, start=1):
+        even = 2 * k
+        share = factor * power / math.factorial(even)
+        total += bernoulli * share
+        factor *= (s + even - 1) * (s + even)
         power /= a * a
     return float(total)
 
@@ -191,8 +199,9 @@ def _lower_series(a: float, x: float) -> float:
 
 def _gamma_density(a: float, x: float) -> float:
     """``exp(-x) x**a / Γ(a)``."""
-    logarithm = -x + a * math.log(x)
-    return math.exp(logarithm - math.lgamma(a))
+    power = a * math.log(x)
+    logarithm = power - x - math.lgamma(a)
+    return math.exp(logarithm)
 
 
 def _upper_fraction(a: float, x: float) -> float:
@@ -206,8 +215,9 @@ def _upper_fraction(a: float, x: float) -> float:
         b += 2
         d = 1 / _apart(numerator * d + b)
         c = _apart(b + numerator / c)
-        h *= d * c
-        if abs(d * c - 1) < 1e-16:
+        change = d * c
+        h *= change
+        if abs(change - 1) < 1e-16:
             break
     return _gamma_density(a, x) * h
 
@@ -238,7 +248,8 @@ def _betainc(a: float, b: float, x: float) -> float:
     if x in (0, 1):
         return float(x)
     scale = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
-    front = math.exp(scale + a * math.log(x) + b * math.log1p(-x))
+    power = a * math.log(x) + b * math.log1p(-x)
+    front = math.exp(scale + power)
     crossover = (a + 1) / (a + b + 2)
     if x < crossover:
         return front * _beta_fraction(a, b, x) / a
@@ -252,13 +263,16 @@ def _beta_fraction(a: float, b: float, x: float) -> float:
     h = d
     for m in range(1, _TERMS):
         place = a + 2 * m
-        even = m * (b - m) * x / ((place - 1) * place)
-        odd = -(a + m) * (a + b + m) * x / (place * (place + 1))
+        before = (place - 1) * place
+        behind = place * (place + 1)
+        even = m * (b - m) * x / before
+        odd = -(a + m) * (a + b + m) * x / behind
         for numerator in (even, odd):
             d = 1 / _apart(1 + numerator * d)
             c = _apart(1 + numerator / c)
-            h *= d * c
-        if abs(d * c - 1) < 1e-16:
+            change = d * c
+            h *= change
+        if abs(change - 1) < 1e-16:
             break
     return h
 
@@ -271,11 +285,12 @@ def _scaled_bessel(order: int, x: float) -> float:
     """``exp(-|x|) I(x)`` as the mean of a periodic function, for which the trapezoidal rule converges at once."""
     size = abs(x)
     count = 64 + int(4 * math.sqrt(size) + size / 8)
-    angles = [2 * math.pi * k / count for k in range(count)]
-    total = math.fsum(
-        math.exp(x * math.cos(t) - size) * math.cos(order * t) for t in angles
-    )
-    return total / count
+    heights = []
+    for k in range(count):
+        angle = 2 * math.pi * k / count
+        growth = math.exp(x * math.cos(angle) - size)
+        heights.append(growth * math.cos(order * angle))
+    return math.fsum(heights) / count
 
 
 def bessel_i0e(x: Any) -> Any:
@@ -292,9 +307,9 @@ def _unsigned(x: Any) -> Any:
 
 def shifted_right(x: Any, by: Any) -> Any:
     """Shifts in zeros, also for signed numbers."""
-    return np.right_shift(_unsigned(x), _unsigned(np.asarray(by, x.dtype))).view(
-        x.dtype
-    )
+    places = np.asarray(by, x.dtype)
+    shifted = np.right_shift(_unsigned(x), _unsigned(places))
+    return shifted.view(x.dtype)
 
 
 def population_count(x: Any) -> Any:
@@ -304,9 +319,8 @@ def population_count(x: Any) -> Any:
 
 def leading_zeros(x: Any) -> Any:
     bits = 8 * x.dtype.itemsize
-    return np.vectorize(lambda v: bits - int(v).bit_length(), otypes=[x.dtype])(
-        _unsigned(x)
-    )
+    count = np.vectorize(lambda v: bits - int(v).bit_length(), otypes=[x.dtype])
+    return count(_unsigned(x))
 
 
 # --- integrals and series of each entry -------------------------------------------------------------------------------
@@ -348,9 +362,11 @@ def _dawsn(x: float) -> float:
     step = 0.2
     middle = 2 * round(abs(x) / (2 * step))
     rest = abs(x) - middle * step
-    total = math.fsum(
-        math.exp(-((rest - n * step) ** 2)) / (n + middle) for n in range(-61, 62, 2)
-    )
+    terms = []
+    for n in range(-61, 62, 2):
+        distance = rest - n * step
+        terms.append(math.exp(-(distance**2)) / (n + middle))
+    total = math.fsum(terms)
     return math.copysign(total / math.sqrt(math.pi), x)
 
 
@@ -440,8 +456,9 @@ def _integral(function: Callable[[Any], Any], x: Any) -> Any:
 
 def fresnel(x: Any) -> tuple[Any, Any]:
     """The integrals of ``sin(π t**2 / 2)`` and ``cos(π t**2 / 2)``."""
-    sine = _integral(lambda t: np.sin(math.pi / 2 * t * t), x)
-    cosine = _integral(lambda t: np.cos(math.pi / 2 * t * t), x)
+    right_angle = math.pi / 2
+    sine = _integral(lambda t: np.sin(right_angle * t * t), x)
+    cosine = _integral(lambda t: np.cos(right_angle * t * t), x)
     return sine, cosine
 
 
@@ -449,12 +466,14 @@ def sici(x: Any) -> tuple[Any, Any]:
     """The integrals of ``sin t / t`` and ``cos t / t``."""
     sine = _integral(lambda t: np.sinc(t / math.pi), x)
     with np.errstate(divide="ignore", invalid="ignore"):
-        cosine = (
-            _EULER
-            + np.log(x)
-            - _integral(lambda t: np.sin(t / 2) * np.sinc(t / (2 * math.pi)), x)
-        )
+        cosine = _EULER + np.log(x) - _integral(_versed, x)
     return sine, cosine
+
+
+def _versed(t: Any) -> Any:
+    """``(1 - cos t) / t``, also at zero."""
+    half = t / 2
+    return np.sin(half) * np.sinc(half / math.pi)
 
 
 def _hyp1f1(a: float, b: float, x: float) -> float:
