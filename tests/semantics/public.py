@@ -50,7 +50,7 @@ _REASONS = {
         jax.lax.approx_min_k""",
     "not yet": """jax.numpy.histogram2d jax.numpy.histogramdd jax.numpy.intersect1d jax.numpy.polydiv
         jax.numpy.setdiff1d jax.numpy.setxor1d jax.numpy.sort_complex jax.numpy.unique_all jax.numpy.unique_inverse
-        jax.lax.igamma_grad_a jax.lax.random_gamma_grad jax.lax.ragged_dot jax.lax.scaled_dot
+        jax.lax.igamma_grad_a jax.lax.random_gamma_grad jax.lax.scaled_dot
         jax.nn.scaled_dot_general jax.nn.scaled_matmul
         jax.scipy.special.bessel_jn jax.scipy.special.hyp2f1 jax.scipy.special.owens_t
         jax.scipy.special.sph_harm_y jax.scipy.special.wofz jax.scipy.linalg.convolution_matrix

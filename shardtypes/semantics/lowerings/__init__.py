@@ -25,6 +25,7 @@ from shardtypes.semantics.lowerings import (  # noqa: F401 - each registers its 
     nn,
     operators,
     padding,
+    ragged,
     random,
     reductions,
     samplers,

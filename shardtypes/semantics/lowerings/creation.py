@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from shardtypes.lang import dtypes
+from shardtypes.lang import Size, dtypes
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.local_sizes import whole
@@ -18,6 +18,7 @@ from shardtypes.semantics.lowerings.convert import (
     inexact,
     int_of,
     not_read,
+    number_of,
     shape_of,
     sizes_of,
     stored,
@@ -31,6 +32,7 @@ from shardtypes.semantics.primitives import elementwise as e
 from shardtypes.semantics.primitives.structure import expand_dims, iota
 from shardtypes.semantics.registry import Refused, Unsupported, lowering
 from shardtypes.semantics.simulated import Simulated
+from shardtypes.semantics.sizes import greatest, rounded_up
 from shardtypes.semantics.special import held
 
 _JNP, _LAX = "jax.numpy", "jax.lax"
@@ -129,6 +131,8 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) ->
         low = start
         high = stop
     by = 1 if step is None else step
+    if isinstance(low, Size) or isinstance(high, Size):
+        return _arange_of_sizes(low, high, by, dtype)
     bounds = [
         one if isinstance(one, (int, float)) else _number(one)
         for one in (low, high, by)
@@ -139,6 +143,19 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) ->
     else:
         name = stored(made.dtype.name)
     return Array(made.shape, name, value=Simulated.everywhere(held(made, name)))
+
+
+def _arange_of_sizes(low: Any, high: Any, step: Any, dtype: Any) -> Array:
+    """Raises Unsupported where the sign of the step is not known."""
+    if any(isinstance(one, float) for one in (low, high, step)):
+        raise Unsupported("a range of floats, up to a size that is not a number")
+    by = int_of(step)
+    if by < 1:
+        raise Unsupported("a range backwards, up to a size that is not a number")
+    first, last = number_of(low), number_of(high)
+    count = rounded_up(greatest(last - first, 0), by)
+    name = stored("int64") if dtype is None else dtype_name(dtype)
+    return iota(shape=(count,), dimension=0, dtype=name)
 
 
 def _number(x: Any) -> float:

@@ -122,6 +122,7 @@ _PRODUCTS = [
     *each("jax.lax", "dot", BYTES, BYTES.T, **IN_INT32),
     *each("jax.lax", "dot_general", BYTES, BYTES, (((1,), (1,)), ((), ())), **IN_INT32),
     *each("jax.lax", "dot", A, B),
+    *each("jax.lax", "ragged_dot", A, numbers((3, 6, 5), seed=3), np.int32([1, 0, 2])),
     *each("jax.lax", "batch_matmul", CUBE, CUBE.transpose(0, 2, 1).copy()),
     *each("jax.numpy.linalg", "matmul", A, B),
     *each("jax.lax", "dot_general", A, B, (((1,), (0,)), ((), ()))),
