@@ -242,10 +242,6 @@ def mesh_axis_of_size(number: int) -> str:
     return f"an axis of a mesh has at least one device, not {number}: sizes of -1 are not filled in"
 
 
-def where_of_other_dtype(function: str, dtype: str) -> str:
-    return f"{function}: where is {dtype}, it has to be boolean: compare it, or use astype(bool)"
-
-
 def no_axis_in_shape(axis: str, axes: Iterable[str]) -> str:
     known = ", ".join(repr(name) for name in axes)
     return f"the mesh has no axis {axis!r} (axes: {known})"

@@ -513,3 +513,14 @@ def product(sizes: Sequence[Size]) -> Size:
     for size in sizes:
         total = total * size
     return total
+
+
+def flattened(value: ArrayValue) -> Dims | None:
+    """The one dimension of a flattened array, its size unknown where one of its factors is."""
+    if value.dims is None:
+        return (Dimension(None),)
+    sizes = [dim.size for dim in value.dims]
+    known = [size for size in sizes if size is not None]
+    if len(value.dims) == 1:
+        return value.dims
+    return (Dimension(None if len(known) < len(sizes) else product(known)),)

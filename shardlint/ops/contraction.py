@@ -134,7 +134,7 @@ def dot(call: Call) -> Value:
 
 @model("a, b, *, precision=None, preferred_element_type=None", "jax.numpy.vdot")
 def vdot(call: Call) -> Value:
-    from shardlint.ops.reductions import flattened
+    from shardlint.ops.arrays import flattened
 
     a, b = arrays(call, "a", "b")
     check_contracted(call, with_dims(a, flattened(a)), 0, with_dims(b, flattened(b)), 0)
@@ -143,7 +143,7 @@ def vdot(call: Call) -> Value:
 
 @model("a, b, out=None", "jax.numpy.outer")
 def outer(call: Call) -> Value:
-    from shardlint.ops.reductions import flattened
+    from shardlint.ops.arrays import flattened
 
     a, b = arrays(call, "a", "b")
     dims = [*(flattened(a) or ()), *(flattened(b) or ())]

@@ -20,7 +20,6 @@ from shardlint.ops.arrays import (
     with_dims,
     with_dtype,
 )
-from shardlint.ops.lax_slicing import always_less
 from shardlint.ops.registry import (
     Call,
     OpError,
@@ -31,6 +30,7 @@ from shardlint.ops.registry import (
 )
 from shardlint.values import ArrayValue, Dimension, SequenceValue, Value
 from shardtypes.lang import Size, dtypes
+from shardtypes.semantics.sizes import is_surely_less
 
 _GATHER = (
     "offset_dims",
@@ -241,7 +241,7 @@ def _is_outside(part: Size, size: Size | None) -> bool:
     """Whether a slice of that size is certainly none of a dimension."""
     if part.constant is not None and part.constant < 0:
         return True
-    return size is not None and always_less(size, part)
+    return is_surely_less(size, part)
 
 
 @model(
@@ -292,7 +292,7 @@ def _check_updates(
     batch = [i for i in range(len(updates.dims or ())) if i not in numbers.kept]
     for i, window in zip(numbers.kept, windows, strict=True):
         size, part = seen_size(value, window), seen_size(updates, i)
-        if size is not None and part is not None and always_less(size, part):
+        if is_surely_less(size, part):
             raise OpError(
                 "ST214",
                 f"{call.name}: updates of shape {shown(updates)} do not fit in {shown(value)}",

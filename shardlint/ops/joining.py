@@ -12,6 +12,7 @@ from shardlint.ops.arrays import (
     broadcast_dims,
     different,
     dtype_argument,
+    flattened,
     merge_dims,
     merge_pending,
     one_axis,
@@ -21,7 +22,6 @@ from shardlint.ops.arrays import (
     with_dims,
     with_dtype,
 )
-from shardlint.ops.reductions import flattened
 from shardlint.ops.registry import Call, OpError, UnknownArgument, is_none, model, names
 from shardlint.values import ArrayValue, Dimension, IntValue, SequenceValue, Value
 from shardtypes.lang import Size

@@ -1,33 +1,11 @@
-"""Functions of ``jnp.linalg`` and ``jax.scipy.linalg`` that have their twins in ``jax.numpy``, and ``lu``."""
+"""Functions of linear algebra that have no lowering yet."""
 
 from __future__ import annotations
 
 from shardlint.ops.arrays import array, cleared, seen_size, with_dims, with_dtype
-from shardlint.ops.contraction import matmul, tensordot, vecdot
 from shardlint.ops.registry import Call, UnknownArgument, model, static_bool
 from shardlint.values import Dimension, SequenceValue, Value
 from shardtypes.lang import Size
-
-NP = "jax.numpy.linalg"
-
-
-@model("x1, x2, *, precision=None, preferred_element_type=None", f"{NP}.matmul")
-@model(
-    "x1, x2, *, axes=2, precision=None, preferred_element_type=None, out_sharding=None",
-    f"{NP}.tensordot",
-)
-def product(call: Call) -> Value:
-    """As in ``jax.numpy``."""
-    inner = {"matmul": matmul, "tensordot": tensordot}[call.last]
-    args = {**call.args, "a": call["x1"], "b": call["x2"]}
-    return inner(Call(call.qualname, args, call.ctx))
-
-
-@model(
-    "x1, x2, *, axis=-1, precision=None, preferred_element_type=None", f"{NP}.vecdot"
-)
-def linalg_vecdot(call: Call) -> Value:
-    return vecdot(call)
 
 
 @model(

@@ -6,11 +6,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, partial, reduce
+from functools import cache, partial
 from inspect import BoundArguments
 from typing import Any, TypeVar
 
-from shardlint.ops import open_ranks
+from shardlint.ops import alternatives, open_ranks
+from shardlint.ops.alternatives import AXES, LEFT_OUT
 from shardlint.ops.arrays import (
     ONE,
     as_array,
@@ -75,7 +76,7 @@ from shardtypes.semantics.array import (
     Shape,
     UnknownRank,
 )
-from shardtypes.semantics.comparison import aligned, comparing
+from shardtypes.semantics.comparison import Why, aligned, comparing
 from shardtypes.semantics.lowerings import LOWERINGS, Unsupported
 from shardtypes.semantics.lowerings.collectives import collectives
 from shardtypes.semantics.lowerings.convert import (
@@ -113,6 +114,10 @@ NUMBERS: dict[str, tuple[str, ...]] = {
     **{
         f"jax.numpy.fft.{name}": ("n",)
         for name in "fft ifft rfft irfft hfft ihfft".split()
+    },
+    **{
+        f"jax.numpy.{name}": ("size",)
+        for name in "argwhere flatnonzero nonzero union1d unique".split()
     },
     **{
         f"jax.ops.segment_{name}": ("num_segments",)
@@ -173,7 +178,7 @@ def _parameters(qualname: str) -> Signature:
     for one in public_signature(qualname).parameters.values():
         default: Value | None = None
         if one.default is not one.empty:
-            default = _LEFT_OUT
+            default = LEFT_OUT
         if _is_simple(one.default):
             default = constant(one.default)
         found.append(Parameter(one.name, _KINDS[one.kind], default))
@@ -187,20 +192,20 @@ _KINDS = {
     inspect.Parameter.VAR_POSITIONAL: "*",
     inspect.Parameter.VAR_KEYWORD: "**",
 }
-_LEFT_OUT = Unknown("the default of a parameter")
 
 
 def _is_simple(default: object) -> bool:
     return default is None or isinstance(default, (bool, int, float, str))
 
 
-_AXES = frozenset({"axis", "axes", "dimension", "dimensions"})
-
+#: How sizes are named here that are not known. (``?name`` is a number that a function was given.)
+_OPEN = "??"
 _CODES = {
     "operands": "ST204",
     "sizes": "ST206",
     "ranks": "ST208",
     "dtypes": "ST212",
+    "indices": "ST214",
 }
 #: Of a condition and what it chooses of, as of what is joined.
 _BROADCAST = {"jax.numpy.where": "ST209"}
@@ -211,6 +216,24 @@ def model(qualname: str, call: Call) -> Value:
 
     Raises OpError where JAX certainly refuses the call, or a partial sum is used as if it were complete.
     """
+    if call.ctx.view is not None:
+        return _model(qualname, call)
+    calls = alternatives.of_call(qualname, call, public_signature(qualname))
+    if len(calls) == 1:
+        return _model(qualname, calls[0])
+    if not calls:
+        return _not_followed(qualname, call, "arguments that are not known")
+    return alternatives.common([_tried(qualname, one) for one in calls])
+
+
+def _tried(qualname: str, call: Call) -> Value | OpError:
+    try:
+        return _model(qualname, call)
+    except OpError as error:
+        return error
+
+
+def _model(qualname: str, call: Call) -> Value:
     reading = _Reading(call)
     try:
         return _read(qualname, reading)
@@ -222,6 +245,10 @@ def model(qualname: str, call: Call) -> Value:
             return _read(qualname, _Reading(call, stands_in=True))
         except _NotFollowed:
             pass
+    return _not_followed(qualname, call, reason)
+
+
+def _not_followed(qualname: str, call: Call, reason: str) -> Value:
     if _gives_array(qualname):
         return _open(call)
     return Unknown(reason)
@@ -320,7 +347,7 @@ class _Reading:
         """As the lowering takes them. Raises Unsupported for one that is not known."""
         given = {}
         for name, parameter in signature.parameters.items():
-            if self.call.args.get(name, _LEFT_OUT) is not _LEFT_OUT:
+            if self.call.args.get(name, LEFT_OUT) is not LEFT_OUT:
                 value = self.call[name]
                 self._refuse_argument(parameter, value)
                 is_flag = isinstance(parameter.default, bool)
@@ -329,11 +356,11 @@ class _Reading:
 
     def _refuse_argument(self, parameter: inspect.Parameter, value: Value) -> None:
         """Raises OpError for a sequence in the place of an array, and for an axis that is none."""
-        if parameter.name in _AXES:
+        if parameter.name in AXES:
             refuse_non_axis(self.call, value)
         if not isinstance(value, SequenceValue):
             return
-        if parameter.name in _AXES:
+        if parameter.name in AXES:
             refuse_list_of_axes(self.call, value)
             for item in value.items:
                 refuse_non_axis(self.call, item)
@@ -343,9 +370,8 @@ class _Reading:
             only_array(self.call, value, position)
 
     def _argument(self, name: str, value: Value, is_flag: bool) -> Any:
-        if name == "dtype" and isinstance(value, Unknown):
-            self.vague = True
-            return DType("float32" if self.stands_in else None)
+        if name == "dtype" and isinstance(value, (Unknown, DTypeValue)):
+            return self._dtype_argument(value)
         if name in NUMBERS.get(self.call.qualname, ()) or name in _OF_SIZES:
             value = self._numbered(value, name not in _MAYBE_SEVERAL)
         elif self.ctx.view is None and isinstance(value, (Unknown, IntValue)):
@@ -353,6 +379,13 @@ class _Reading:
         if is_flag and isinstance(value, IntValue) and value.size is None:
             raise Unsupported("a flag that is not known")
         return self.given(value)
+
+    def _dtype_argument(self, value: Unknown | DTypeValue) -> DType:
+        known = dtype_name(value, self.ctx)
+        if known is not None:
+            return DType(known)
+        self.vague = True
+        return DType("float32" if self.stands_in else None)
 
     def _numbered(self, value: Value, is_one: bool) -> Value:
         """An argument that says sizes, with others for those that are not known. ``is_one``: whatever it is, it makes
@@ -377,7 +410,7 @@ class _Reading:
     def _opaque(self) -> Size:
         """A size that is not known."""
         self.opaque += 1
-        return Size.symbol(f"?{self.opaque}")
+        return Size.symbol(f"{_OPEN}{self.opaque}")
 
     def given(self, value: Value) -> Any:
         """An argument as lowerings take it. Raises Unsupported for one that is not known."""
@@ -454,19 +487,24 @@ class _Reading:
         found: Dim = simple(dim.size)
         return found
 
-    def require_equal(self, a: Dim, b: Dim, why: str | None) -> None:
+    def require_equal(self, a: Dim, b: Dim, why: Why) -> None:
         """Two sizes that have to be equal. Raises OpError where they are not."""
         sizes = _known(a), _known(b)
         witness = different(self.ctx, *sizes)
         if witness is None:
             return
-        if why is None:
+        if isinstance(why, Refused):
+            code = _CODES[why.of]
+            text = self.with_shapes(str(why))
+        elif why is not None:
+            code = "ST204"
+            text = self.with_shapes(why)
+        else:
+            code = "ST204"
             first, second = map(shown_size, sizes)
             shapes = " and ".join(map(shown, self.arrays))
             text = f"{shapes} do not fit: {first} is not {second}"
-        else:
-            text = self.with_shapes(why)
-        raise OpError("ST204", f"{self.call.name}: {text}", witness)
+        raise OpError(code, f"{self.call.name}: {text}", witness)
 
     def broadcast(self, shapes: Sequence[Shape]) -> Shape:
         """The shape that shapes broadcast to. Raises OpError where they do not."""
@@ -588,19 +626,22 @@ class _Reading:
             return ArrayValue(None)  # which is being tried
         tried = [self._of_rank(qualname, rank) for rank in range(_RANKS)]
         found = [one for one in tried if one is not None]
-        if not found:
+        taken = [one for one in found if not isinstance(one, OpError)]
+        if not taken and any(_says_more_than_dtypes(one) for one in found):
             return ArrayValue(None)
-        if len(found) == 1:
-            return _without_dims(found[0])  # others may be as well
-        return reduce(_common, found)
+        if len(taken) == 1 and len(found) < len(tried):
+            return alternatives.without_dims(taken[0])  # others may be as well
+        return alternatives.common(found or [ArrayValue(None)])
 
-    def _of_rank(self, qualname: str, rank: int) -> Value | None:
-        """The result if the operands of unknown rank were of this one; None where JAX would refuse them."""
+    def _of_rank(self, qualname: str, rank: int) -> Value | OpError | None:
+        """The result if the operands of unknown rank were of this one, or what JAX would say to them."""
         ctx = replace(self.ctx, view=None)
         call = Call(self.call.qualname, self.call.args, ctx)
         try:
             return _read(qualname, _Reading(call, self.stands_in, rank=rank))
-        except (OpError, _NotFollowed):
+        except OpError as error:
+            return error
+        except _NotFollowed:
             return None
 
     def _op(self, view: View) -> Op:
@@ -728,39 +769,6 @@ def _only(values: set[_T]) -> _T | None:
 _RANKS = 5
 
 
-def _common(a: Value, b: Value) -> Value:
-    """What is known of a value that is one of two."""
-    match a, b:
-        case ArrayValue(), ArrayValue():
-            return _common_array(a, b)
-        case SequenceValue(items=first, kind=kind), SequenceValue(items=second):
-            if len(first) != len(second):
-                return Unknown("several arrays")
-            return SequenceValue(tuple(map(_common, first, second)), kind)
-    return a if a == b else Unknown("a value that depends on a rank")
-
-
-def _without_dims(value: Value) -> Value:
-    match value:
-        case ArrayValue():
-            return replace(value, dims=None)
-        case SequenceValue(items=items):
-            return replace(value, items=tuple(map(_without_dims, items)))
-    return Unknown("a value that depends on a rank")
-
-
-def _common_array(a: ArrayValue, b: ArrayValue) -> ArrayValue:
-    dims: tuple[Dimension, ...] | None = None
-    if a.dims is not None and b.dims is not None and len(a.dims) == len(b.dims):
-        pairs = zip(a.dims, b.dims, strict=True)
-        dims = tuple(one if one == two else Dimension(None) for one, two in pairs)
-    same = a.dtype == b.dtype and a.weak == b.weak
-    pending = a.pending if a.pending == b.pending else None
-    if not same:
-        return ArrayValue(dims, pending=pending)
-    return ArrayValue(dims, a.dtype, a.weak, pending)
-
-
 def _relation(value: ArrayValue, axis: str) -> Relation:
     """The relation that state and marks stand for; nothing is known where they say more than it does."""
     found = state(value, axis)
@@ -792,9 +800,14 @@ def _is_told(relation: Relation) -> bool:
     return relation.kind in ("zero", "same", "split", "varying")
 
 
+def _says_more_than_dtypes(found: Value | OpError) -> bool:
+    """Whether JAX refuses a call for another reason than dtypes, which have nothing to do with ranks."""
+    return isinstance(found, OpError) and found.code != _CODES["dtypes"]
+
+
 def _is_open(size: Size) -> bool:
     """Whether a size is made of one that is not known."""
-    return any(name.startswith("?") for name in size.symbols)
+    return any(name.startswith(_OPEN) for name in size.symbols)
 
 
 def _known(size: Dim) -> Size | None:

@@ -7,31 +7,26 @@ from shardlint.ops.arrays import (
     UNKNOWN_ARRAY,
     array,
     as_array,
-    broadcast_dims,
     dtype_name,
     number_kind,
     result_dtype,
     with_dtype,
 )
 from shardlint.ops.creation import nested
-from shardlint.ops.members import attribute
 from shardlint.ops.registry import (
     NONE,
     Call,
     OpContext,
     OpError,
     UnknownArgument,
-    is_none,
     is_number,
     model,
     names,
-    static_int,
 )
 from shardlint.values import (
     ArrayValue,
     DTypeValue,
     ExternalValue,
-    IntValue,
     Literal,
     ScalarValue,
     SequenceValue,
@@ -69,9 +64,6 @@ def something(call: Call) -> Value:
     return Unknown(f"what {call.name} gives")
 
 
-@model("a1, a2, equal_nan=False", "jax.numpy.array_equal")
-@model("a1, a2", "jax.numpy.array_equiv")
-@model("x", "jax.numpy.iscomplexobj", "jax.numpy.isrealobj")
 @model("element", "jax.numpy.isscalar")
 @model("element, /", "numpy.isscalar")
 @model("a1, a2, equal_nan=False", "numpy.array_equal")
@@ -81,35 +73,8 @@ def something(call: Call) -> Value:
 @model("dtype, kind", "jax.numpy.isdtype")
 @model("from_, to, casting='safe'", "jax.numpy.can_cast")
 def yes_or_no(call: Call) -> Value:
-    """A bool that depends on values or dtypes; ``array_equal`` of JAX gives an array."""
-    if call.last in ("array_equal", "array_equiv") and call.qualname.startswith("jax."):
-        if call.last == "array_equiv":
-            try:
-                broadcast_dims(
-                    call.name, [array(call, "a1"), array(call, "a2")], call.ctx
-                )
-            except OpError:
-                return Unknown("False, or an error where an array is empty")
-        return ArrayValue((), "bool", False, frozenset())
+    """A bool that depends on values or dtypes."""
     return ScalarValue("bool")
-
-
-@model("a", *names("jax.numpy", "shape"))
-@model("a, axis=None", *names("jax.numpy", "size"))
-@model("a", *names("jax.numpy", "ndim"))
-def measure(call: Call) -> Value:
-    """``jnp.shape(x)``, ``jnp.ndim(x)``, ``jnp.size(x)``: as the attributes, for anything that makes an array."""
-    value = nested(call, call["a"])
-    if call.last == "size" and not is_none(call["axis"]):
-        axis = static_int(call["axis"])
-        if (
-            value.dims is None
-            or axis is None
-            or not -len(value.dims) <= axis < len(value.dims)
-        ):
-            return IntValue(None)
-        return IntValue(value.dims[axis].size)
-    return attribute(value, call.last, call.ctx)
 
 
 @model("*args", *names("jax.numpy", "result_type"), "jax.dtypes.result_type")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from shardlint.ops.arrays import (
     array,
+    flattened,
     product,
     same,
     shown,
@@ -12,7 +13,6 @@ from shardlint.ops.arrays import (
     sizes_argument,
     with_dims,
 )
-from shardlint.ops.reductions import flattened
 from shardlint.ops.registry import (
     Call,
     OpContext,

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from shardlint.ops.arrays import as_array
-from shardlint.ops.reductions import flattened
+from shardlint.ops.arrays import as_array, flattened
 from shardlint.ops.registry import NONE, Call, is_none, model, names
 from shardlint.values import (
     ArrayValue,

@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from shardtypes.semantics.array import Dim, Shape, SizesDiffer
+from shardtypes.semantics.registry import Refused
+
+Why: TypeAlias = "Refused | str | None"
+"""What JAX says then; a text is of operands that do not fit."""
 
 
 class Comparison(Protocol):
     """What is known of sizes that are no numbers."""
 
-    def require_equal(self, a: Dim, b: Dim, why: str | None) -> None:
-        """Raises where two sizes certainly differ. ``why`` they have to be equal, where no operation pairs them."""
+    def require_equal(self, a: Dim, b: Dim, why: Why) -> None:
+        """Raises where two sizes certainly differ. ``why`` JAX then refuses them, where no operation pairs them."""
 
     def broadcast(self, shapes: Sequence[Shape]) -> Shape:
         """The shape that shapes broadcast to. Raises where they certainly do not."""
@@ -23,7 +27,7 @@ class Comparison(Protocol):
 class Numbers:
     """Nothing is known of sizes but that numbers differ."""
 
-    def require_equal(self, a: Dim, b: Dim, why: str | None) -> None:
+    def require_equal(self, a: Dim, b: Dim, why: Why) -> None:
         """Raises SizesDiffer where both are numbers and not equal."""
         if isinstance(a, int) and isinstance(b, int) and a != b:
             raise SizesDiffer(f"{int(a)} is not {int(b)}")
@@ -78,7 +82,7 @@ def are_names_known() -> bool:
     return _comparison.get() is not _NUMBERS
 
 
-def require_equal(a: Dim, b: Dim, why: str | None = None) -> None:
+def require_equal(a: Dim, b: Dim, why: Why = None) -> None:
     """Compare two sizes that have to be equal. Raises, numbers SizesDiffer, where they are not."""
     _comparison.get().require_equal(a, b, why)
 

@@ -73,7 +73,7 @@ class Refused(TypeError, ValueError):
     def __init__(
         self,
         text: str,
-        of: Literal["sizes", "ranks", "dtypes", "operands"] = "operands",
+        of: Literal["sizes", "ranks", "dtypes", "indices", "operands"] = "operands",
     ) -> None:
         super().__init__(text)
         self.of = of

@@ -79,6 +79,7 @@ def bounds(start: Any, stop: Any, size: Number) -> tuple[Number, Number]:
 
     Raises Unsupported where that depends on the values of names.
     """
+    size = simple(size)
     if is_number(size):
         first, last, _ = slice(start, stop).indices(size)
         return first, max(last, first)

@@ -60,6 +60,6 @@ def test_reasons_are_of_models_without_a_row() -> None:
 
 
 def test_a_model_without_a_row_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = ops.MODELS["jax.numpy.sum"]
+    known = next(iter(ops.MODELS.values()))
     monkeypatch.setattr(ops, "MODELS", {**ops.MODELS, "jax.numpy.vectorize": known})
     assert unasked() == {"jax.numpy.vectorize"}

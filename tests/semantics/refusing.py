@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from shardtypes.semantics.array import Dim, SizesDiffer
-from shardtypes.semantics.comparison import Numbers, comparing
+from shardtypes.semantics.comparison import Numbers, Why, comparing
 from shardtypes.semantics.lowerings import LOWERINGS
 from shardtypes.semantics.lowerings.convert import AxisGivenTwice, AxisOutOfRange
 from shardtypes.semantics.registry import Refused
@@ -25,6 +25,6 @@ def refuses(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
 class _Names(Numbers):
     """Names differ, too."""
 
-    def require_equal(self, a: Dim, b: Dim, why: str | None) -> None:
+    def require_equal(self, a: Dim, b: Dim, why: Why) -> None:
         if a != b:
             raise SizesDiffer(f"{a} is not {b}")

@@ -40,7 +40,42 @@ def _call(name: str, arguments: tuple[Any, ...]) -> Call:
     return Call(name, arguments, {})
 
 
+WITH_INITIAL = """jax.numpy.sum jax.numpy.prod jax.numpy.max jax.numpy.min jax.numpy.amax jax.numpy.amin
+jax.numpy.nansum jax.numpy.nanprod jax.numpy.nanmax jax.numpy.nanmin""".split()
+WITHOUT_INITIAL = """jax.numpy.all jax.numpy.any jax.numpy.mean jax.numpy.nanmean jax.numpy.var jax.numpy.std
+jax.numpy.nanvar jax.numpy.nanstd jax.nn.softmax jax.nn.log_softmax jax.nn.standardize jax.nn.logsumexp
+jax.nn.logmeanexp jax.scipy.special.logsumexp""".split()
+MASKED = {
+    **{name: {"initial": 0.0} for name in WITH_INITIAL},
+    **{name: {} for name in WITHOUT_INITIAL},
+}
+"""Functions that leave entries out, and what they need then."""
+
 ROWS = [
+    *(
+        row
+        for name, more in MASKED.items()
+        for row in both(
+            name,
+            [(VECTOR, {**more, "where": WHOLE}), (VECTOR, {**more, "where": VECTOR})],
+            [(VECTOR, {**more, "where": BOOLS})],
+        )
+    ),
+    *both(
+        "jax.lax.dynamic_slice",
+        [
+            (MATRIX, (0,), (1, 1)),
+            (MATRIX, (0, 0, 0), (1, 1)),
+            (MATRIX, (0, 0), (1,)),
+            (MATRIX, (0, 0), (1, 4)),
+        ],
+        [(MATRIX, (0, 0), (1, 1)), (MATRIX, (0, 9), (2, 3))],
+    ),
+    *both(
+        "jax.lax.dynamic_update_slice",
+        [(MATRIX, MATRIX, (0,)), (MATRIX, MATRIX, (0, 0, 0))],
+        [(MATRIX, MATRIX, (0, 0))],
+    ),
     *both(
         "jax.random.wrap_key_data",
         [(given(dtype="uint32"),), (given(2, dtype="int32"),)],

@@ -314,7 +314,8 @@ def searched(op: GlobalOp, out: ArrayValue, origins: Origins) -> Split:
     """``searchsorted(a, v)``: by default it gathers from ``a`` for each element of ``v``, neither of them split."""
     if len(op.operands) != 2 or not is_none(op.call.get("sorter")):
         return None
-    if static_str(op.call.get("method")) not in ("scan", "scan_unrolled"):
+    method = op.call.get("method")
+    if not is_none(method) and static_str(method) not in ("scan", "scan_unrolled"):
         return None
     if not all(operand.dims for operand in op.operands):
         return None  # of a scalar some releases take it

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 from shardtypes.lang import dtypes
 from shardtypes.semantics import kinds
-from shardtypes.semantics.array import Array
+from shardtypes.semantics.array import Array, Dim
+from shardtypes.semantics.comparison import aligned
 from shardtypes.semantics.lowerings.convert import (
     ArrayLike,
     asarray,
@@ -32,7 +34,7 @@ from shardtypes.semantics.lowerings.operators import (
 )
 from shardtypes.semantics.lowerings.reductions import all_
 from shardtypes.semantics.primitives import elementwise as e
-from shardtypes.semantics.registry import lowering
+from shardtypes.semantics.registry import Unsupported, lowering
 
 _JNP = "jax.numpy"
 
@@ -192,7 +194,7 @@ def allclose(
 @lowering(f"{_JNP}.array_equal")
 def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
     x, y = promoted(asarray(a1), asarray(a2))
-    if x.dims != y.dims:
+    if x.rank != y.rank or not _are_equal(zip(x.dims, y.dims, strict=True)):
         return asarray(False)
     alike = e.eq(x, y)
     if equal_nan:
@@ -201,9 +203,22 @@ def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
     return all_(alike)
 
 
+def _are_equal(pairs: Iterable[tuple[Dim, Dim]]) -> bool:
+    """Raises Unsupported where that depends on the values of names."""
+    different = [pair for pair in pairs if pair[0] != pair[1]]
+    if not all(isinstance(size, int) for pair in different for size in pair):
+        raise Unsupported("sizes that may be equal")
+    return not different
+
+
 @lowering(f"{_JNP}.array_equiv")
 def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array:
-    return all_(equal(a1, a2))
+    """False where the shapes do not broadcast."""
+    x, y = asarray(a1), asarray(a2)
+    pairs = zip(*aligned([x.dims, y.dims]), strict=True)
+    if _are_equal(pair for pair in pairs if 1 not in pair):
+        return all_(equal(x, y))
+    return asarray(False)
 
 
 @lowering(f"{_JNP}.isin")

@@ -9,6 +9,7 @@ from functools import wraps
 from typing import Any
 
 from shardtypes.lang import dtypes
+from shardtypes.semantics import kinds
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.comparison import require_equal
 from shardtypes.semantics.lowerings.convert import (
@@ -86,7 +87,17 @@ def masked(array: Array, mask: ArrayLike | None, value: complex) -> Array:
     """The array, with a number where a mask is false."""
     if mask is None:
         return array
-    return where(mask, array, like(value, array))
+    return where(truths(mask), array, like(value, array))
+
+
+def truths(mask: ArrayLike) -> Array:
+    """A mask of a reduction. Raises Refused for one of numbers."""
+    array = asarray(mask)
+    if dtypes.is_kind(array.dtype, "signed", "unsigned", "floating", "complex"):
+        got = dtypes.written(array.dtype)
+        remedy = "compare it, or use astype(bool)"
+        raise Refused(f"where is {got}, it has to be boolean: {remedy}", "dtypes")
+    return array
 
 
 def _reduce(
@@ -163,7 +174,7 @@ def _masked_by(
     if initial is None:
         raise Refused("has no identity, so that `where` needs `initial`")
     value = _in_its_dtype(asarray(initial), array)
-    return e.select_n(truth(mask), value, array, cases=2)
+    return e.select_n(truths(mask), value, array, cases=2)
 
 
 @lowering(f"{_JNP}.max", f"{_JNP}.amax")
@@ -281,7 +292,7 @@ def _spread(mask: ArrayLike, array: Array) -> Array:
     """A mask in the shape of an array."""
     from shardtypes.semantics.lowerings.shapes import broadcast_to
 
-    return broadcast_to(truth(mask), array.dims)
+    return broadcast_to(truths(mask), array.dims)
 
 
 @lowering(f"{_JNP}.var")
@@ -519,6 +530,12 @@ def logsumexp(
 _where = where
 
 
+def _logits(x: ArrayLike) -> Array:
+    array = asarray(x)
+    kinds.NUMBERS.require(array.dtype)
+    return strong(_inexact(array))
+
+
 @lowering("jax.nn.softmax", "jax.scipy.special.softmax")
 def softmax(
     x: ArrayLike,
@@ -526,7 +543,7 @@ def softmax(
     where: ArrayLike | None = None,
     initial: ArrayLike | None = None,
 ) -> Array:
-    array = strong(_inexact(x))
+    array = _logits(x)
     axes = axes_of(axis, array.rank)
     array = masked(array, where, -float("inf"))
     largest = e.stop_gradient(r.reduce_max(array, axes=axes))
@@ -546,7 +563,7 @@ def log_softmax(
     where: ArrayLike | None = None,
     initial: ArrayLike | None = None,
 ) -> Array:
-    array = strong(_inexact(x))
+    array = _logits(x)
     axes = axes_of(axis, array.rank)
     array = masked(array, where, -float("inf"))
     shifted = e.sub(
@@ -649,17 +666,43 @@ def lax_sort(
     return found[0]
 
 
+_APPROXIMATE = "recall_target reduction_input_size_override"
+
+
 @lowering(
     f"{_LAX}.approx_max_k",
-    unread="recall_target reduction_input_size_override aggregate_to_topk",
+    unread=_APPROXIMATE,
 )
 def approx_max_k(
-    operand: ArrayLike, k: int, reduction_dimension: int = -1
+    operand: ArrayLike,
+    k: int,
+    reduction_dimension: int = -1,
+    *,
+    aggregate_to_topk: bool = True,
 ) -> list[Array]:
     array = asarray(operand)
-    if dtypes.is_kind(array.dtype, "floating") is False:
-        raise Refused(f"needs floats, got {array.dtype}", "dtypes")
+    kinds.FLOATS.require(array.dtype)
+    if not aggregate_to_topk:
+        raise Unsupported("more candidates than are asked for")
     return top_k(array, k, axis=reduction_dimension)
+
+
+@lowering(
+    f"{_LAX}.approx_min_k",
+    unread=_APPROXIMATE,
+)
+def approx_min_k(
+    operand: ArrayLike,
+    k: int,
+    reduction_dimension: int = -1,
+    *,
+    aggregate_to_topk: bool = True,
+) -> list[Array]:
+    negated = e.neg(asarray(operand))
+    largest, places = approx_max_k(
+        negated, k, reduction_dimension, aggregate_to_topk=aggregate_to_topk
+    )
+    return [e.neg(largest), places]
 
 
 @lowering(f"{_LAX}.top_k", unread="is_stable")

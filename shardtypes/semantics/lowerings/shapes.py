@@ -255,7 +255,8 @@ def squeeze(a: ArrayLike, axis: Any = None) -> Array:
     else:
         axes = axes_of(axis, array.rank)
         for k in axes:
-            require_equal(array.dims[k], 1, f"dimension {k} is not of size 1")
+            why = Refused(f"dimension {k} is not of size 1", "ranks")
+            require_equal(array.dims[k], 1, why)
     return s.squeeze(array, axes=axes)
 
 
@@ -409,15 +410,24 @@ def _starts(given: Any, rank: int) -> list[Array]:
         items = [given[k] for k in range(rank)]
     else:
         items = list(given)
+        if len(items) != rank:
+            text = f"{len(items)} start indices for {rank} dimensions"
+            raise Refused(text, "indices")
     return [asarray(item) for item in items]
 
 
 @lowering(f"{_LAX}.dynamic_slice", unread="allow_negative_indices")
 def dynamic_slice(operand: ArrayLike, start_indices: Any, slice_sizes: Any) -> Array:
     array = asarray(operand)
-    return s.dynamic_slice(
-        array, *_starts(start_indices, array.rank), slice_sizes=shape_of(slice_sizes)
-    )
+    starts = _starts(start_indices, array.rank)
+    sizes = shape_of(slice_sizes)
+    if len(sizes) != array.rank:
+        text = f"{len(sizes)} slice sizes for {array.rank} dimensions"
+        raise Refused(text, "indices")
+    for size, part in zip(array.dims, sizes, strict=True):
+        if is_surely_less(size, part):
+            raise Refused("the slice is larger than the array", "indices")
+    return s.dynamic_slice(array, *starts, slice_sizes=sizes)
 
 
 @lowering(f"{_LAX}.dynamic_slice_in_dim", unread="allow_negative_indices")
@@ -464,7 +474,7 @@ def _updated(array: Array, update: Array, starts: Any) -> Array:
         raise Refused("ranks differ")
     for size, new in zip(array.dims, update.dims, strict=True):
         if is_surely_less(size, new):
-            raise Refused("the update is larger than the array")
+            raise Refused("the update is larger than the array", "indices")
     return s.dynamic_update_slice(array, update, *_starts(starts, array.rank))
 
 

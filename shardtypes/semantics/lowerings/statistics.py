@@ -44,6 +44,7 @@ from shardtypes.semantics.lowerings.reductions import (
     sort,
     std,
     sum_,
+    truths,
     var,
 )
 from shardtypes.semantics.lowerings.shapes import (
@@ -215,7 +216,7 @@ def _of_numbers(function: Callable[..., Array]) -> Callable[..., Array]:
     ) -> Array:
         known = e.not_(isnan(a))
         if where is not None:
-            known = e.and_(known, asarray(where))
+            known = e.and_(known, truths(where))
         return function(
             _zero_for_nan(a), axis, dtype, out, ddof, keepdims, where=known, mean=mean
         )

@@ -106,7 +106,7 @@ _REDUCTIONS = [
     *each("jax.lax", "argmax argmin", A, 1, "int32"),
     *each("jax.lax", "sort", A),
     *each("jax.lax", "top_k", A, 2),
-    *each("jax.lax", "approx_max_k", A, 2, smooth=False),
+    *each("jax.lax", "approx_max_k approx_min_k", A, 2, smooth=False),
     *each("jax.nn", "softmax log_softmax standardize logsumexp", A),
     *each("jax.scipy.special", "softmax log_softmax logsumexp", A, axis=1),
     *each("jax.numpy.linalg", "norm", A),

@@ -1,0 +1,129 @@
+"""Calls with arguments that are not known: what these may be, and what is common to all that they give."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import reduce
+from itertools import product
+from math import prod
+
+from shardlint.ops.registry import Call, OpError, constant
+from shardlint.values import (
+    ArrayValue,
+    Dimension,
+    IntValue,
+    Literal,
+    SequenceValue,
+    Unknown,
+    Value,
+)
+from shardtypes.lang import Size
+
+_NONE = Literal(None)
+_SOME_ARRAY = ArrayValue(None)
+LEFT_OUT = Unknown("the default of a parameter")
+"""What stands for an argument that is not given, whose default is no constant."""
+AXES = frozenset({"axis", "axes", "dimension", "dimensions"})
+"""Parameters that name dimensions."""
+#: Parameters on which values depend, but no shape and no dtype.
+_OF_VALUES = frozenset(
+    "atol correction ddof decimals interpolation method nan neginf posinf rtol side".split()
+)
+#: Arguments that are arrays where they are given at all.
+_ARRAYS = frozenset({("jax.numpy.where", "x"), ("jax.numpy.where", "y")})
+_MOST = 12
+"""More calls than these are not tried."""
+
+
+def of_call(qualname: str, call: Call, signature: inspect.Signature) -> list[Call]:
+    """The calls that one may be, none where too little is known; the call itself where all its arguments are."""
+    choices: dict[str, Sequence[Value]] = {}
+    for name, value in call.args.items():
+        if value is LEFT_OUT or name not in signature.parameters:
+            continue
+        if isinstance(value, Unknown):
+            parameter = signature.parameters[name]
+            choices[name] = _choices(qualname, call, parameter)
+    if prod(map(len, choices.values())) > _MOST:
+        return []
+    found = []
+    for chosen in product(*choices.values()):
+        args = {**call.args, **dict(zip(choices, chosen, strict=True))}
+        found.append(Call(call.qualname, args, replace(call.ctx)))
+    return found
+
+
+def _choices(
+    qualname: str, call: Call, parameter: inspect.Parameter
+) -> Sequence[Value]:
+    """What an argument may be that is not known: itself where nothing is known of that."""
+    name = parameter.name
+    default = parameter.default
+    if parameter.annotation == "ArrayLike" or (qualname, name) in _ARRAYS:
+        return [_SOME_ARRAY]
+    if parameter.annotation == "ArrayLike | None":
+        return [_NONE, _SOME_ARRAY]
+    if isinstance(default, bool):
+        return [Literal(False), Literal(True)]
+    if name in _OF_VALUES and default is not parameter.empty:
+        return [constant(default)]
+    if name in AXES and default is not parameter.empty:
+        return _axes(call, default)
+    return [call.args[name]]
+
+
+def _axes(call: Call, default: object) -> list[Value]:
+    """All dimensions of the array, and all at once where that is what is meant if none is named."""
+    arrays = [value for value in call.args.values() if isinstance(value, ArrayValue)]
+    if len(arrays) != 1 or arrays[0].dims is None:
+        return [Unknown("a dimension of an array of unknown rank")]
+    axes: list[Value] = [IntValue(Size.const(k)) for k in range(len(arrays[0].dims))]
+    if default is None:
+        axes.insert(0, _NONE)
+    return axes
+
+
+def common(tried: Sequence[Value | OpError]) -> Value:
+    """What is known of a value that is one of several. Raises OpError where JAX refuses all calls alike."""
+    found = [one for one in tried if not isinstance(one, OpError)]
+    if found:
+        return reduce(_common, found)
+    errors = [one for one in tried if isinstance(one, OpError)]
+    if len({(error.code, error.message) for error in errors}) == 1:
+        raise errors[0]
+    return Unknown("a call that JAX refuses")
+
+
+def _common(a: Value, b: Value) -> Value:
+    match a, b:
+        case ArrayValue(), ArrayValue():
+            return _common_array(a, b)
+        case SequenceValue(items=first, kind=kind), SequenceValue(items=second):
+            if len(first) != len(second):
+                return Unknown("several arrays")
+            return SequenceValue(tuple(map(_common, first, second)), kind)
+    return a if a == b else Unknown("a value that depends on what is not known")
+
+
+def _common_array(a: ArrayValue, b: ArrayValue) -> ArrayValue:
+    dims: tuple[Dimension, ...] | None = None
+    if a.dims is not None and b.dims is not None and len(a.dims) == len(b.dims):
+        pairs = zip(a.dims, b.dims, strict=True)
+        dims = tuple(one if one == two else Dimension(None) for one, two in pairs)
+    same = a.dtype == b.dtype and a.weak == b.weak
+    pending = a.pending if a.pending == b.pending else None
+    if not same:
+        return ArrayValue(dims, pending=pending)
+    return ArrayValue(dims, a.dtype, a.weak, pending)
+
+
+def without_dims(value: Value) -> Value:
+    """The value, of a rank that is not known."""
+    match value:
+        case ArrayValue():
+            return replace(value, dims=None)
+        case SequenceValue(items=items):
+            return replace(value, items=tuple(map(without_dims, items)))
+    return Unknown("a value that depends on a rank")
