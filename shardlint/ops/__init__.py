@@ -25,7 +25,6 @@ from shardlint.ops import (  # noqa: F401 - each registers its models
     random,
     reshape,
     sliding,
-    splitting,
     trees,
     windows,
 )

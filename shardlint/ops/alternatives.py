@@ -19,12 +19,16 @@ from shardlint.values import (
     Unknown,
     Value,
 )
-from shardtypes.lang import Size
+from shardtypes.lang import Size, dtypes
 
 _NONE = Literal(None)
 _SOME_ARRAY = ArrayValue(None)
 LEFT_OUT = Unknown("the default of a parameter")
 """What stands for an argument that is not given, whose default is no constant."""
+#: A typed key, and one of the older kind.
+_KEYS = [ArrayValue((), dtypes.KEY), ArrayValue((Dimension(Size.const(2)),), "uint32")]
+#: Functions whose results depend on which a key is: what is drawn does not.
+_GIVE_KEYS = frozenset(f"jax.random.{name}" for name in "clone fold_in split".split())
 AXES = frozenset({"axis", "axes", "dimension", "dimensions"})
 """Parameters that name dimensions."""
 #: Parameters on which values depend, but no shape and no dtype.
@@ -43,11 +47,15 @@ def of_call(qualname: str, call: Call, signature: inspect.Signature) -> list[Cal
     for name, value in call.args.items():
         if value is LEFT_OUT or name not in signature.parameters:
             continue
-        if isinstance(value, Unknown):
+        if isinstance(value, Unknown) or (name == "key" and value == _SOME_ARRAY):
             parameter = signature.parameters[name]
             choices[name] = _choices(qualname, call, parameter)
-    if prod(map(len, choices.values())) > _MOST:
+    count = prod(map(len, choices.values()))
+    if count > _MOST:
         return []
+    if count == 1:
+        args = {name: chosen for name, (chosen,) in choices.items()}
+        return [Call(call.qualname, {**call.args, **args}, call.ctx)]
     found = []
     for chosen in product(*choices.values()):
         args = {**call.args, **dict(zip(choices, chosen, strict=True))}
@@ -61,6 +69,8 @@ def _choices(
     """What an argument may be that is not known: itself where nothing is known of that."""
     name = parameter.name
     default = parameter.default
+    if name == "key":
+        return _KEYS if qualname in _GIVE_KEYS else _KEYS[:1]
     if parameter.annotation == "ArrayLike" or (qualname, name) in _ARRAYS:
         return [_SOME_ARRAY]
     if parameter.annotation == "ArrayLike | None":

@@ -251,7 +251,7 @@ def _model(qualname: str, call: Call) -> Value:
 def _not_followed(qualname: str, call: Call, reason: str) -> Value:
     if _gives_array(qualname):
         return _open(call)
-    return Unknown(reason)
+    return open_ranks.of_call(call) or Unknown(reason)
 
 
 @cache
@@ -264,7 +264,7 @@ def _open(call: Call) -> Value:
     """The result of a function that gives an array, where nothing more than that is known, or its rank."""
     view = call.ctx.view
     if view is None:
-        return open_ranks.of_call(call)
+        return open_ranks.of_call(call) or ArrayValue(None)
     values = list(call.args.values())
     arrays = tuple(_arrays_in(values))
     positions = tuple(range(len(arrays)))
@@ -505,6 +505,21 @@ class _Reading:
             shapes = " and ".join(map(shown, self.arrays))
             text = f"{shapes} do not fit: {first} is not {second}"
         raise OpError(code, f"{self.call.name}: {text}", witness)
+
+    def divided(self, size: Dim, count: int) -> Dim:
+        """The size of each of equal parts: a fact from here on. Raises OpError where there are none."""
+        known = _known(size)
+        if known is None:
+            return self._opaque()
+        exact = known.divides_exactly(Size.const(count))
+        if exact is not None:
+            found: Dim = simple(exact)
+            return found
+        if known.constant is not None:
+            text = f"a size of {known} is not divisible by {count}"
+            raise self.refused(Refused(text, "sizes"))
+        self.ctx.facts = self.ctx.facts.divides(count, known)
+        return known // count
 
     def broadcast(self, shapes: Sequence[Shape]) -> Shape:
         """The shape that shapes broadcast to. Raises OpError where they do not."""

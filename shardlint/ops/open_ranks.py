@@ -17,18 +17,17 @@ from shardlint.values import (
 )
 
 _Rule: TypeAlias = "Callable[[Call, ArrayValue, int], Value | None]"
-_NOTHING = ArrayValue(None)
 
 
-def of_call(call: Call) -> Value:
-    """The result, in the global view; an array of unknown rank where nothing more is known."""
+def of_call(call: Call) -> Value | None:
+    """The result, in the global view; None where nothing is known of it."""
     name, rule = _RULES.get(call.qualname, ("", None))
     value = _first(name, call.args.get(name))
     if rule is None or value is None or value.dims is None:
-        return _NOTHING
+        return None
     if call.ctx.view is not None or call.ctx.explicit is not None or value.mesh:
-        return _NOTHING
-    return rule(call, value, len(value.dims)) or _NOTHING
+        return None
+    return rule(call, value, len(value.dims))
 
 
 def _first(name: str, value: Value | None) -> ArrayValue | None:

@@ -23,6 +23,9 @@ class Comparison(Protocol):
     def broadcast(self, shapes: Sequence[Shape]) -> Shape:
         """The shape that shapes broadcast to. Raises where they certainly do not."""
 
+    def divided(self, size: Dim, count: int) -> Dim:
+        """The size of each of ``count`` equal parts. Raises where a size certainly has none."""
+
 
 class Numbers:
     """Nothing is known of sizes but that numbers differ."""
@@ -31,6 +34,14 @@ class Numbers:
         """Raises SizesDiffer where both are numbers and not equal."""
         if isinstance(a, int) and isinstance(b, int) and a != b:
             raise SizesDiffer(f"{int(a)} is not {int(b)}")
+
+    def divided(self, size: Dim, count: int) -> Dim:
+        """Raises Refused for a number that is no multiple."""
+        if size is None:
+            return None
+        if isinstance(size, int) and size % count:
+            raise Refused(f"a size of {size} is not divisible by {count}", "sizes")
+        return size // count
 
     def broadcast(self, shapes: Sequence[Shape]) -> Shape:
         """Raises SizesDiffer where two numbers do not broadcast."""
@@ -90,3 +101,8 @@ def require_equal(a: Dim, b: Dim, why: Why = None) -> None:
 def common_shape(shapes: Sequence[Shape]) -> Shape:
     """The shape that shapes broadcast to. Raises, numbers SizesDiffer, where they do not."""
     return _comparison.get().broadcast(shapes)
+
+
+def divided(size: Dim, count: int) -> Dim:
+    """The size of each of ``count`` equal parts. Raises, numbers Refused, where there are none."""
+    return _comparison.get().divided(size, count)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from shardtypes.semantics.array import Array
+from shardtypes.semantics.comparison import divided
 from shardtypes.semantics.lowerings.convert import (
     ArrayLike,
     asarray,
@@ -22,11 +23,12 @@ from shardtypes.semantics.lowerings.shapes import (
     atleast_1d,
     atleast_2d,
     ravel,
+    slice_along,
     slice_in_dim,
 )
 from shardtypes.semantics.lowerings.unpromoted import of_one_dtype
 from shardtypes.semantics.primitives import structure as s
-from shardtypes.semantics.registry import Refused, Unsupported, lowering
+from shardtypes.semantics.registry import Unsupported, lowering
 from shardtypes.semantics.sizes import greatest, is_number, known
 
 _JNP, _LAX = "jax.numpy", "jax.lax"
@@ -95,38 +97,47 @@ def array_split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list
     array = asarray(ary)
     at = axis_of(axis, array.rank)
     size = sizes_of(array)[at]
-    if isinstance(indices_or_sections, (tuple, list)):
-        bounds = [0, *(number_of(one) for one in indices_or_sections), size]
-    else:
-        bounds = _even_bounds(size, int_of(indices_or_sections))
-    return [_between(array, low, high, at) for low, high in zip(bounds, bounds[1:])]  # noqa: B905, RUF100 - pairs
+    if not isinstance(indices_or_sections, (tuple, list)):
+        return _nearly_even(array, size, int_of(indices_or_sections), at)
+    places = [number_of(one) for one in indices_or_sections]
+    starts: list[Any] = [0, *places]
+    ends = [*places, size]
+    cut = _between if is_number(size) else _meant_between
+    return [cut(array, *pair, at) for pair in zip(starts, ends, strict=True)]
+
+
+def _nearly_even(array: Array, size: Any, count: int, axis: int) -> list[Array]:
+    """The first parts are larger by one where the size is no multiple."""
+    parts = []
+    low: Any = 0
+    for k in range(count):
+        high = low + (size - k + count - 1) // count
+        parts.append(slice_along(array, low, high, axis))
+        low = high
+    return parts
+
+
+def _between(array: Array, low: Any, high: Any, axis: int) -> Array:
+    return slice_in_dim(array, low, greatest(high, low), axis=axis)
+
+
+def _meant_between(array: Array, low: Any, high: Any, axis: int) -> Array:
+    """Of a size that is not a number: who cuts there knows that it lies inside."""
+    if is_number(low) and is_number(high):
+        high = max(low, high)
+    return slice_along(array, low, high, axis)
 
 
 @lowering(f"{_JNP}.split")
 def split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Array]:
     """Unlike ``array_split`` into parts of one size."""
     array = asarray(ary)
-    size = sizes_of(array)[axis_of(axis, array.rank)]
+    at = axis_of(axis, array.rank)
     if isinstance(indices_or_sections, (tuple, list)):
         return array_split(array, indices_or_sections, axis)
     count = int_of(indices_or_sections)
-    if is_number(size) and count and size % count:
-        raise Refused(f"a size of {size} is not divisible by {count}", "sizes")
-    part = size // count
-    return [_between(array, k * part, (k + 1) * part, axis) for k in range(count)]
-
-
-def _even_bounds(size: Any, count: int) -> list[Any]:
-    """Where parts begin and end; the first ones are larger by one where the size is no multiple."""
-    if not is_number(size):
-        part = size // count  # as it is meant: a size that is a multiple
-        return [k * part for k in range(count)] + [size]
-    base, more = divmod(size, count)
-    return [k * base + min(k, more) for k in range(count + 1)]
-
-
-def _between(array: Array, low: Any, high: Any, axis: int) -> Array:
-    return slice_in_dim(array, low, greatest(high, low), axis=axis)
+    part: Any = divided(sizes_of(array)[at], count)
+    return [slice_along(array, k * part, (k + 1) * part, at) for k in range(count)]
 
 
 @lowering(f"{_LAX}.split")

@@ -7,8 +7,9 @@ from typing import Any
 
 from shardtypes.lang import dtypes
 from shardtypes.lang.size import Size
+from shardtypes.semantics import kinds
 from shardtypes.semantics.array import Array, Shape, UnknownRank
-from shardtypes.semantics.comparison import common_shape
+from shardtypes.semantics.comparison import common_shape, require_equal
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.lowerings.convert import (
     ArrayLike,
@@ -31,10 +32,12 @@ from shardtypes.semantics.lowerings.shapes import (
     require_broadcast,
     reshape,
 )
+from shardtypes.semantics.primitive import evaluating
 from shardtypes.semantics.primitives import elementwise as e
 from shardtypes.semantics.primitives import random as p
 from shardtypes.semantics.registry import Refused, Unsupported, lowering
 from shardtypes.semantics.simulated import Simulated
+from shardtypes.semantics.sizes import is_number
 
 _RANDOM = "jax.random"
 
@@ -57,8 +60,10 @@ def wrap_key_data(key_bits_array: ArrayLike) -> Array:
     words = asarray(key_bits_array)
     if words.rank == 0:
         raise Refused("needs the words of a key in a last dimension", "ranks")
-    if words.dtype != "uint32":
-        raise Refused(f"the words of a key are uint32, got {words.dtype}", "dtypes")
+    dtype = words.dtype
+    if dtype is not None and "uint32" not in dtypes.members(dtype):
+        got = dtypes.written(dtype)
+        raise Refused(f"the words of a key are uint32, got {got}", "dtypes")
     if words.dims[-1] != 2:
         raise Unsupported("a key of another generator than threefry")
     return p.random_wrap(words)
@@ -108,6 +113,18 @@ def unit(key: Array, shape: Shape) -> Array:
     return multiply(cast(drawn, "float32"), 2.0**-23)
 
 
+def _drawn_shape(shape: Any, *parameters: Array) -> Shape:
+    """The shape of what is drawn. Raises where the parameters do not broadcast to the one that is asked for."""
+    if shape is None:
+        return common_shape([one.dims for one in parameters])
+    sizes = shape_of(shape)
+    for one in parameters:
+        if one.rank > len(sizes):
+            raise Refused("a parameter has more dimensions than are drawn")
+        require_broadcast(one.dims, sizes, "a parameter is not of the shape drawn")
+    return sizes
+
+
 @lowering(f"{_RANDOM}.uniform", unread="out_sharding")
 def uniform(
     key: Array,
@@ -118,6 +135,7 @@ def uniform(
 ) -> Array:
     low = asarray(minval)
     high = asarray(maxval)
+    kinds.FLOATS.require(dtype_name(dtype))
     sizes = shape_of(shape)
     drawn = add(multiply(unit(key, sizes), high - low), low)
     if not _is_of_shape(drawn, sizes):
@@ -151,10 +169,7 @@ def truncated_normal(
 ) -> Array:
     low = asarray(lower, float)
     high = asarray(upper, float)
-    if shape is None:
-        sizes = common_shape([low.dims, high.dims])
-    else:
-        sizes = shape_of(shape)
+    sizes = _drawn_shape(shape, low, high)
     root = math.sqrt(2)
     a = e.erf(low / root)
     b = e.erf(high / root)
@@ -175,7 +190,8 @@ def randint(
     low = asarray(minval, name)
     high = asarray(maxval, name)
     keys = p.random_split(key, shape=(2,))
-    first, second = (p.random_bits(keys[i], shape=shape_of(shape)) for i in (0, 1))
+    sizes = _drawn_shape(shape, low, high)
+    first, second = (p.random_bits(keys[i], shape=sizes) for i in (0, 1))
     span = cast(e.max_(e.sub(high, low), like(1, low)), "uint32")
     factor = e.rem(like(2**16, span), span)
     factor = e.rem(e.mul(factor, factor), span)
@@ -186,11 +202,7 @@ def randint(
 @lowering(f"{_RANDOM}.bernoulli", unread="mode out_sharding")
 def bernoulli(key: Array, p: ArrayLike = 0.5, shape: Any = None) -> Array:
     chance = asarray(p, float)
-    if shape is None:
-        sizes = chance.dims
-    else:
-        sizes = shape_of(shape)
-    return e.lt(unit(key, sizes), chance)
+    return e.lt(unit(key, _drawn_shape(shape, chance)), chance)
 
 
 @lowering(f"{_RANDOM}.exponential", unread="out_sharding")
@@ -266,10 +278,16 @@ def choice(
     p: ArrayLike | None = None,
     axis: int = 0,
 ) -> Array:
-    if p is not None or not replace:
+    if evaluating() and (p is not None or not replace):
         raise Unsupported("a choice with weights, or without replacement")
-    size = a if isinstance(a, int) else int(asarray(a).dims[axis])  # type: ignore[arg-type]  # a number
-    places = randint(key, shape, 0, size)
-    if isinstance(a, int):
+    count = a
+    if not isinstance(a, (int, Size)):
+        count = sizes_of(asarray(a))[axis_of(axis, asarray(a).rank)]
+    if p is not None:
+        require_equal(asarray(p).dims[0], count, "p is not of the size chosen from")
+    if not is_number(count):
+        count = 1  # of names places are not drawn
+    places = randint(key, shape, 0, count)
+    if isinstance(a, (int, Size)):
         return places
     return take(asarray(a), places, axis)

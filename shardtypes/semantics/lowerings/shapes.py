@@ -356,7 +356,12 @@ def slice_in_dim(
     array = asarray(operand)
     at = axis_of(axis, array.rank)
     low, high = bounds(start_index, limit_index, sizes_of(array)[at])
-    starts = [0] * array.rank
+    return slice_along(array, low, high, at, stride)
+
+
+def slice_along(array: Array, low: Any, high: Any, at: int, stride: int = 1) -> Array:
+    """A slice between two places that lie inside."""
+    starts: list[Any] = [0] * array.rank
     limits = list(array.dims)
     strides = [1] * array.rank
     starts[at], limits[at], strides[at] = low, high, stride

@@ -11,14 +11,12 @@ from shardtypes.semantics.lazy import np
 from shardtypes.semantics.lowerings.convert import (
     ArrayLike,
     asarray,
-    axis_of,
     below_zero,
     cast,
     inexact,
     int_of,
     is_zero,
     like,
-    sizes_of,
     strong,
 )
 from shardtypes.semantics.lowerings.elementwise import where, xlogy
@@ -27,7 +25,6 @@ from shardtypes.semantics.lowerings.operators import greater_equal, less_equal
 from shardtypes.semantics.primitives import elementwise as e
 from shardtypes.semantics.primitives import special as p
 from shardtypes.semantics.registry import Refused, Unsupported, lowering
-from shardtypes.semantics.sizes import is_number
 
 _SPECIAL, _JNP, _LAX = "jax.scipy.special", "jax.numpy", "jax.lax"
 
@@ -325,9 +322,6 @@ def glu(x: ArrayLike, axis: int = -1) -> Array:
     from shardtypes.semantics.lowerings.joining import split
 
     array = asarray(x)
-    size = sizes_of(array)[axis_of(axis, array.rank)]
-    if is_number(size) and size % 2:
-        raise Refused(f"the size {size} is odd", "sizes")
     first, second = split(array, 2, axis)
     return e.mul(first, e.logistic(second))
 

@@ -20,8 +20,9 @@ from shardtypes.semantics.letters import Letters, fresh
 from shardtypes.semantics.local_sizes import axes_of
 from shardtypes.semantics.primitive import declare
 from shardtypes.semantics.primitives.structure import plain
+from shardtypes.semantics.registry import Unsupported
 from shardtypes.semantics.simulated import Simulated
-from shardtypes.semantics.sizes import known
+from shardtypes.semantics.sizes import is_surely_less, known
 from shardtypes.semantics.telling import Telling
 from shardtypes.semantics.values import Values
 
@@ -199,7 +200,10 @@ def alike(axes: Iterable[str]) -> frozenset[str]:
 
 
 def random_bits(key: Array, *, shape: Shape) -> Array:
-    """32 random bits for each entry."""
+    """32 random bits for each entry. Raises Unsupported for a negative size, which not all that draws refuses."""
+    for size in shape:
+        if is_surely_less(size, 0):
+            raise Unsupported(f"{size} entries")
     _tell(key, shape)
     drawn: Array = _bits_of_key(_data(key), shape=shape)
     without = _without.get()
