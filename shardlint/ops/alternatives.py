@@ -37,6 +37,13 @@ _OF_VALUES = frozenset(
 )
 #: Arguments that are arrays where they are given at all.
 _ARRAYS = frozenset({("jax.numpy.where", "x"), ("jax.numpy.where", "y")})
+#: Arguments that do not widen the shape that is asked for.
+_BOUNDS = {
+    *((f"jax.random.{name}", "minval") for name in ("uniform", "randint")),
+    *((f"jax.random.{name}", "maxval") for name in ("uniform", "randint")),
+    ("jax.random.bernoulli", "p"),
+}
+_RANKS = 4
 _MOST = 12
 """More calls than these are not tried."""
 
@@ -71,10 +78,14 @@ def _choices(
     default = parameter.default
     if name == "key":
         return _KEYS if qualname in _GIVE_KEYS else _KEYS[:1]
+    if (qualname, name) in _BOUNDS and call.args.get("shape") != _NONE:
+        return [IntValue(Size.const(0))]
     if parameter.annotation == "ArrayLike" or (qualname, name) in _ARRAYS:
         return [_SOME_ARRAY]
     if parameter.annotation == "ArrayLike | None":
         return [_NONE, _SOME_ARRAY]
+    if name == "shape" and qualname.startswith("jax.random."):
+        return [SequenceValue((IntValue(None),) * rank) for rank in range(_RANKS)]
     if isinstance(default, bool):
         return [Literal(False), Literal(True)]
     if name in _OF_VALUES and default is not parameter.empty:

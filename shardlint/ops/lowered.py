@@ -396,10 +396,15 @@ class _Reading:
             case Unknown() | ArrayValue() if is_one:
                 return IntValue(self._opaque())
             case SequenceValue(items=items):
-                numbers = tuple(self._numbered(item, True) for item in items)
-                return replace(value, items=numbers)
+                return replace(value, items=tuple(map(self._size_in_shape, items)))
             case _:
                 return value
+
+    def _size_in_shape(self, value: Value) -> Value:
+        """One of several sizes; what is not known there is a number for certain."""
+        if isinstance(value, Unknown) and value.size is not None:
+            return IntValue(value.size)
+        return self._numbered(value, True)
 
     def _without_shape(self, name: str, value: Value) -> Value:
         """An argument on which no shape depends, as one that is known."""
