@@ -498,18 +498,14 @@ class _Reading:
         witness = different(self.ctx, *sizes)
         if witness is None:
             return
-        if isinstance(why, Refused):
-            code = _CODES[why.of]
-            text = self.with_shapes(str(why))
-        elif why is not None:
-            code = "ST204"
-            text = self.with_shapes(why)
-        else:
-            code = "ST204"
+        if why is None:
             first, second = map(shown_size, sizes)
             shapes = " and ".join(map(shown, self.arrays))
             text = f"{shapes} do not fit: {first} is not {second}"
-        raise OpError(code, f"{self.call.name}: {text}", witness)
+        else:
+            text = self.with_shapes(str(why))
+        of = why.of if isinstance(why, Refused) else "operands"
+        raise OpError(_CODES[of], f"{self.call.name}: {text}", witness)
 
     def divided(self, size: Dim, count: int) -> Dim:
         """The size of each of equal parts: a fact from here on. Raises OpError where there are none."""

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import pytest
 
 from shardlint import ops
+from shardlint.ops.application import find_model
 from shardlint.ops.registry import constant
 from shardlint.values import (
     ArrayValue,
@@ -20,6 +21,7 @@ from shardlint.values import (
     Value,
 )
 from shardtypes.lang import Size, format_shape, parse
+from shardtypes.semantics.lowerings import LOWERINGS
 
 
 def sym(text: str, dtype: str = "float32") -> ArrayValue:
@@ -191,12 +193,16 @@ def test_slices_clamp(bounds):
 
 def test_unknown_never_fails():
     nothing = ArrayValue(None)
-    for name, model in ops.MODELS.items():
-        if name.startswith("jax.numpy."):
-            most = len(model.signature.positional)
-            given = [nothing] * min(2, most)
-            given += [nothing] * (len(model.signature.needed) - len(given))
-            ops.apply(name, given, {}, ops.OpContext())
+    names = {
+        name for name in (*ops.MODELS, *LOWERINGS) if name.startswith("jax.numpy.")
+    }
+    assert len(names) > 350
+    for name in names:
+        signature = find_model(name).signature
+        most = len(signature.positional)
+        given = [nothing] * min(2, most)
+        given += [nothing] * (len(signature.needed) - len(given))
+        ops.apply(name, given, {}, ops.OpContext())
 
 
 def test_messages():

@@ -1,0 +1,113 @@
+"""Calls with an argument of which nothing is known: what is told of the result holds for whatever it may be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from shardlint.values import ArrayValue, Dimension, SequenceValue, Value
+from tests.ops.test_open_ranks import inferred
+
+X = jnp.ones((2, 3))
+WIDE = jnp.ones((4, 2, 3))
+KEY, OLD_KEY = jax.random.key(0), jax.random.PRNGKey(0)
+ANY_ARRAY = (2.0, jnp.ones(3), X, WIDE)
+AXES = (None, 0, 1)
+FLAGS = (False, True)
+
+#: By expression: what the argument may be, and the result as it is shown.
+CALLS: dict[str, tuple[tuple[Any, ...], str]] = {
+    "jnp.sum(x, axis=u)": (AXES, "float32[?]"),
+    "jnp.sum(x, axis=0, keepdims=u)": (FLAGS, "float32[?]"),
+    "jnp.sum(x, axis=u, keepdims=True)": (AXES, "float32[_ _]"),
+    "jnp.sum(u)": (ANY_ARRAY, "?[]"),
+    "jnp.mean(x, axis=0, where=u)": ((True, X > 0), "float32[3]"),
+    "jnp.sum(x, axis=0, where=u)": ((True, X > 0, WIDE > 0), "float32[?]"),
+    "jnp.sort(x, axis=u)": ((0, 1), "float32[2 3]"),
+    "jnp.argsort(x, axis=0, descending=u)": (FLAGS, "int32[2 3]"),
+    "jnp.argmax(x, axis=u)": (AXES, "int32[?]"),
+    "jnp.cumsum(x, axis=u)": (AXES, "float32[?]"),
+    "jnp.flip(x, axis=u)": (AXES, "float32[2 3]"),
+    "jnp.std(x, axis=0, ddof=u)": ((0, 1), "float32[3]"),
+    "jnp.round(x, u)": ((0, 2), "float32[2 3]"),
+    "jnp.nan_to_num(x, nan=u)": ((0.0, 1), "float32[2 3]"),
+    "jnp.where(x > 0, x, u)": (ANY_ARRAY, "?[?]"),
+    "jnp.where(u > 0, 1.0, 0.0)": (ANY_ARRAY, "float32[?]"),
+    "jnp.maximum(x, u)": (ANY_ARRAY, "?[?]"),
+    "jnp.clip(x, u)": ((None, *ANY_ARRAY), "?[?]"),
+    "jnp.quantile(x, u, axis=0)": ((0.5, jnp.ones(4)), "float32[?]"),
+    "jnp.argsort(u)": ((jnp.ones(3), X, WIDE), "int32[?]"),
+    "jnp.searchsorted(jnp.ones(4), u)": (ANY_ARRAY, "int32[?]"),
+    "jnp.zeros((2, 3), u)": (("float32", "int32"), "?[2 3]"),
+    "jnp.sum(x, axis=0, dtype=u)": (("float32", "int32"), "?[3]"),
+    "x.astype(u)": (("float32", "bfloat16"), "?[2 3]"),
+    "jax.lax.top_k(u, 2)": ((jnp.ones(3), X, WIDE), "?[?] int32[?]"),
+    "jax.nn.softmax(x, axis=u)": ((0, 1, (0, 1)), "float32[2 3]"),
+    "jnp.bincount(u, length=4)": ((jnp.arange(3), jnp.arange(4)), "int32[4]"),
+    "jax.random.normal(u, (2, 3))": ((KEY, OLD_KEY), "float32[2 3]"),
+    "jax.random.fold_in(u, 1)": ((KEY, OLD_KEY), "?[?]"),
+    "jax.random.normal(jax.random.key(0), u)": (((), (2,), (2, 3)), "float32[?]"),
+    "jax.random.bernoulli(jax.random.key(0), u, (4, 2, 3))": (
+        (0.5, X / 2),
+        "bool[4 2 3]",
+    ),
+    "jax.random.uniform(jax.random.key(0), (2, 3), minval=u)": (
+        (0.5, X / 2),
+        "float32[2 3]",
+    ),
+    "jax.random.choice(u, x)": ((KEY, OLD_KEY), "float32[3]"),
+}
+
+
+def shown(value: Value) -> str:
+    if isinstance(value, SequenceValue):
+        return " ".join(map(shown, value.items))
+    assert isinstance(value, ArrayValue)
+    dims = "?"
+    if value.dims is not None:
+        dims = " ".join(map(size, value.dims))
+    return f"{value.dtype or '?'}[{dims}]"
+
+
+def size(dim: Dimension) -> str:
+    return "_" if dim.size is None else str(dim.size)
+
+
+def fits(told: Value, real: Any) -> bool:
+    if isinstance(told, SequenceValue):
+        return all(map(fits, told.items, real))
+    assert isinstance(told, ArrayValue)
+    if told.dtype not in (None, str(real.dtype)):
+        return False
+    if told.dims is None:
+        return True
+    if len(told.dims) != real.ndim:
+        return False
+    pairs = zip(map(size, told.dims), map(str, real.shape), strict=True)
+    return all(one in ("_", other) for one, other in pairs)
+
+
+@pytest.mark.parametrize("expression", CALLS)
+def test_what_is_told_holds_whatever_it_is(expression: str) -> None:
+    choices, wanted = CALLS[expression]
+    told = inferred(_asked(expression))
+    assert shown(told) == wanted
+    for chosen in choices:
+        real = eval(expression, {"jax": jax, "jnp": jnp, "x": X, "u": chosen})
+        assert fits(told, real), chosen
+
+
+def _asked(expression: str) -> str:
+    """The expression with an attribute of something unknown in the place of ``u``."""
+    return f"(lambda u: {expression})(a.u)"
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["jnp.expand_dims(x, u)", "jnp.take(x, jnp.arange(2), axis=u)", "jnp.diff(x, u)"],
+)
+def test_what_may_be_anything_leaves_the_rank_open(expression: str) -> None:
+    assert getattr(inferred(_asked(expression)), "dims", None) is None
