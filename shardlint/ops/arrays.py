@@ -304,18 +304,6 @@ def result_dtype(
     return name, weak
 
 
-def common_float(*operands: ArrayValue) -> str | None:
-    """The dtype of operands that are all of one floating dtype, none weak: most functions keep it. None for others."""
-    alike = len({operand.dtype for operand in operands}) == 1 and not any(
-        operand.weak for operand in operands
-    )
-    return (
-        operands[0].dtype
-        if alike and dtypes.is_kind(operands[0].dtype, "floating")
-        else None
-    )
-
-
 def elementwise(
     call_name: str,
     operands: Sequence[ArrayValue],
@@ -429,25 +417,6 @@ def refuse_list_of_axes(call: Call, value: SequenceValue) -> None:
         raise OpError("ST213", f"{call.name}: {text}")
 
 
-def axes_argument(
-    call: Call, value: Value, operand: ArrayValue
-) -> tuple[int, ...] | None:
-    """An axis argument that may be None (all axes), an int or several; non-negative. None means all."""
-    if is_none(value):
-        return None
-    rank = None if operand.dims is None else len(operand.dims)
-    if isinstance(value, SequenceValue):
-        refuse_list_of_axes(call, value)
-        axes = tuple(one_axis(call, item, rank, operand) for item in value.items)
-        if rank is None:  # no axes of nothing known
-            raise UnknownArgument
-        repeated = next((axis for i, axis in enumerate(axes) if axis in axes[:i]), None)
-        if repeated is not None:
-            raise axis_given_twice(call, repeated, operand)
-        return axes
-    return (one_axis(call, value, rank, operand),)
-
-
 def sizes_argument(value: Value) -> list[Size | None] | None:
     """A shape argument: an int or a sequence of ints. None where its length is not known."""
     if isinstance(value, IntValue):
@@ -494,12 +463,6 @@ def with_dims(value: ArrayValue, dims: Dims | None) -> ArrayValue:
 def with_dtype(value: ArrayValue, dtype: str | None, weak: bool = False) -> ArrayValue:
     """The array with another dtype."""
     return replace(value, dtype=dtype, weak=weak and dtype is not None, numpy=False)
-
-
-def to_inexact(value: ArrayValue, ctx: OpContext) -> ArrayValue:
-    """The same array in the dtype in which JAX computes transcendental functions."""
-    name = dtypes.inexact(value.dtype, x64=ctx.x64)
-    return with_dtype(value, name, value.weak)
 
 
 def cleared(value: ArrayValue) -> ArrayValue:

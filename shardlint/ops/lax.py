@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from shardlint.ops.arrays import (
-    UNKNOWN_ARRAY,
     array,
-    arrays,
     cleared,
     dims_of,
     dtype_argument,
@@ -15,12 +13,10 @@ from shardlint.ops.arrays import (
     with_dims,
     with_dtype,
 )
-from shardlint.ops.contraction import check_contracted, contraction_result
 from shardlint.ops.registry import (
     Call,
     OpError,
     UnknownArgument,
-    is_none,
     model,
 )
 from shardlint.values import ArrayValue, Dimension, SequenceValue, Value
@@ -76,25 +72,6 @@ def view(call: Call) -> Value:
     ):
         return with_dtype(value, None if value.weak else name) if given else value
     return with_dtype(with_dims(value, None), None)
-
-
-@model(
-    "lhs, rhs, group_sizes, precision=None, preferred_element_type=None, group_offset=None",
-    "jax.lax.ragged_dot",
-)
-def ragged_dot(call: Call) -> Value:
-    """Rows in groups, each group with a matrix of its own: (m, k), (groups, k, n), (groups,) → (m, n)."""
-    a, b, groups = arrays(call, "lhs", "rhs", "group_sizes")
-    if a.dims is None or b.dims is None or len(a.dims) != 2 or len(b.dims) != 3:
-        return UNKNOWN_ARRAY
-    check_contracted(call, a, 1, b, 1)
-    if (
-        groups.dims is not None
-        and len(groups.dims) == 1
-        and is_none(call["group_offset"])
-    ):
-        check_contracted(call, groups, 0, b, 0)
-    return with_dtype(contraction_result(call, [a, b], (a.dims[0], b.dims[2])), None)
 
 
 @model("a, b, shape", "jax.lax.rng_uniform")

@@ -643,11 +643,14 @@ class _Reading:
         tried = [self._of_rank(qualname, rank) for rank in range(_RANKS)]
         found = [one for one in tried if one is not None]
         taken = [one for one in found if not isinstance(one, OpError)]
-        if not taken and any(_says_more_than_dtypes(one) for one in found):
-            return ArrayValue(None)
-        if len(taken) == 1 and len(found) < len(tried):
+        is_complete = len(found) == len(tried)
+        if taken and (is_complete or len(taken) > 1):
+            return alternatives.common(taken)
+        if taken:
             return alternatives.without_dims(taken[0])  # others may be as well
-        return alternatives.common(found or [ArrayValue(None)])
+        if is_complete and all(map(_is_of_dtypes, found)):
+            return alternatives.common(found)
+        return ArrayValue(None)
 
     def _of_rank(self, qualname: str, rank: int) -> Value | OpError | None:
         """The result if the operands of unknown rank were of this one, or what JAX would say to them."""
@@ -816,9 +819,9 @@ def _is_told(relation: Relation) -> bool:
     return relation.kind in ("zero", "same", "split", "varying")
 
 
-def _says_more_than_dtypes(found: Value | OpError) -> bool:
-    """Whether JAX refuses a call for another reason than dtypes, which have nothing to do with ranks."""
-    return isinstance(found, OpError) and found.code != _CODES["dtypes"]
+def _is_of_dtypes(found: Value | OpError) -> bool:
+    """Whether JAX refuses a call for dtypes, which have nothing to do with ranks."""
+    return isinstance(found, OpError) and found.code == _CODES["dtypes"]
 
 
 def _is_open(size: Size) -> bool:

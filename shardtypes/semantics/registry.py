@@ -51,6 +51,7 @@ def unread(qualname: str) -> tuple[str, ...]:
 
 
 @cache
+@cache
 def public_signature(qualname: str) -> Signature:
     """The parameters of a public function, as far as its lowering takes them."""
     own = signature(_lowerings[qualname])
