@@ -15,6 +15,7 @@ from shardlint.values import (
     Dimension,
     IntValue,
     Literal,
+    ScalarValue,
     SequenceValue,
     Unknown,
     Value,
@@ -32,18 +33,28 @@ _GIVE_KEYS = frozenset(f"jax.random.{name}" for name in "clone fold_in split".sp
 AXES = frozenset({"axis", "axes", "dimension", "dimensions"})
 """Parameters that name dimensions."""
 #: Parameters on which values depend, but no shape and no dtype.
-_OF_VALUES = frozenset(
-    "atol correction ddof decimals interpolation method nan neginf posinf rtol side".split()
+_OF_VALUES = frozenset({"ddof", "decimals", "side"})
+#: Places where a part begins, which is of the same shape wherever that is.
+_PLACES = frozenset({"start_indices", "start_index", "index", "indices"})
+_IN_PLACES = frozenset(
+    f"jax.lax.{name}"
+    for name in """dynamic_slice dynamic_slice_in_dim dynamic_index_in_dim dynamic_update_slice
+    dynamic_update_slice_in_dim dynamic_update_index_in_dim""".split()
+)
+#: Functions of the same shape whichever dimension they are told, and those of one dimension or of all at once.
+_KEEPING = frozenset({"jax.nn.softmax", "jax.nn.log_softmax", "jax.numpy.flip"})
+_OF_ONE_OR_ALL = frozenset(
+    f"jax.numpy.{name}"
+    for name in """argmax argmin nanargmax nanargmin cumsum cumprod nancumsum nancumprod sort argsort""".split()
 )
 #: Arguments that are arrays where they are given at all.
 _ARRAYS = frozenset({("jax.numpy.where", "x"), ("jax.numpy.where", "y")})
 #: Arguments that do not widen the shape that is asked for.
 _BOUNDS = {
-    *((f"jax.random.{name}", "minval") for name in ("uniform", "randint")),
-    *((f"jax.random.{name}", "maxval") for name in ("uniform", "randint")),
+    ("jax.random.randint", "minval"),
+    ("jax.random.randint", "maxval"),
     ("jax.random.bernoulli", "p"),
 }
-_RANKS = 4
 _MOST = 12
 """More calls than these are not tried."""
 
@@ -57,6 +68,9 @@ def of_call(qualname: str, call: Call, signature: inspect.Signature) -> list[Cal
         if isinstance(value, Unknown) or (name == "key" and value == _SOME_ARRAY):
             parameter = signature.parameters[name]
             choices[name] = _choices(qualname, call, parameter)
+        if qualname in _IN_PLACES and isinstance(value, SequenceValue):
+            items = tuple(map(_known_place, value.items))
+            choices[name] = [replace(value, items=items)]
     count = prod(map(len, choices.values()))
     if count > _MOST:
         return []
@@ -76,45 +90,64 @@ def _choices(
     """What an argument may be that is not known: itself where nothing is known of that."""
     name = parameter.name
     default = parameter.default
-    if name == "key":
+    if qualname in _IN_PLACES and name in _PLACES:
+        return [_place(call, name)]
+    if name == "key" and qualname.startswith("jax.random."):
         return _KEYS if qualname in _GIVE_KEYS else _KEYS[:1]
     if (qualname, name) in _BOUNDS and call.args.get("shape") != _NONE:
-        return [IntValue(Size.const(0))]
+        return [ScalarValue("float")]
     if parameter.annotation == "ArrayLike" or (qualname, name) in _ARRAYS:
         return [_SOME_ARRAY]
     if parameter.annotation == "ArrayLike | None":
         return [_NONE, _SOME_ARRAY]
-    if name == "shape" and qualname.startswith("jax.random."):
-        return [SequenceValue((IntValue(None),) * rank) for rank in range(_RANKS)]
     if isinstance(default, bool):
         return [Literal(False), Literal(True)]
     if name in _OF_VALUES and default is not parameter.empty:
         return [constant(default)]
     if name in AXES and default is not parameter.empty:
-        return _axes(call, default)
+        return _axes(qualname, call, default)
     return [call.args[name]]
 
 
-def _axes(call: Call, default: object) -> list[Value]:
-    """All dimensions of the array, and all at once where that is what is meant if none is named."""
+def _known_place(value: Value) -> Value:
+    return IntValue(Size.const(0)) if isinstance(value, Unknown) else value
+
+
+def _place(call: Call, name: str) -> Value:
+    """One place, or one in each dimension of the array."""
+    zero = IntValue(Size.const(0))
+    operand = call.args["operand"]
+    if name != "start_indices":
+        return zero
+    if isinstance(operand, ArrayValue) and operand.dims is not None:
+        return SequenceValue((zero,) * len(operand.dims))
+    return call.args[name]
+
+
+def _axes(qualname: str, call: Call, default: object) -> list[Value]:
+    """Each dimension of the array, all at once, and none."""
     arrays = [value for value in call.args.values() if isinstance(value, ArrayValue)]
     if len(arrays) != 1 or arrays[0].dims is None:
         return [Unknown("a dimension of an array of unknown rank")]
     axes: list[Value] = [IntValue(Size.const(k)) for k in range(len(arrays[0].dims))]
+    if qualname in _KEEPING:
+        return axes
+    if qualname in _OF_ONE_OR_ALL:
+        return [_NONE, *axes]
     if default is None:
-        axes.insert(0, _NONE)
-    return axes
+        return [_NONE, SequenceValue(()), *axes]
+    return [Unknown("a dimension that is not known")]
 
 
 def common(tried: Sequence[Value | OpError]) -> Value:
-    """What is known of a value that is one of several. Raises OpError where JAX refuses all calls alike."""
+    """What is known of a value that is one of several. Raises OpError where JAX refuses all these calls alike."""
     found = [one for one in tried if not isinstance(one, OpError)]
     if found:
         return reduce(_common, found)
     errors = [one for one in tried if isinstance(one, OpError)]
     if len({(error.code, error.message) for error in errors}) == 1:
         raise errors[0]
-    return Unknown("a call that JAX refuses")
+    return Unknown("arguments that are not known")
 
 
 def _common(a: Value, b: Value) -> Value:

@@ -111,6 +111,11 @@ NUMBERS: dict[str, tuple[str, ...]] = {
     "jax.numpy.tile": ("reps",),
     "jax.numpy.pad": ("pad_width",),
     "jax.numpy.resize": ("new_shape",),
+    "jax.lax.top_k": ("k",),
+    "jax.lax.approx_max_k": ("k",),
+    "jax.lax.iota": ("size",),
+    "jax.lax.slice_in_dim": ("start_index", "limit_index"),
+    "jax.lax.dynamic_slice_in_dim": ("slice_size",),
     **{
         f"jax.numpy.fft.{name}": ("n",)
         for name in "fft ifft rfft irfft hfft ihfft".split()
@@ -125,7 +130,8 @@ NUMBERS: dict[str, tuple[str, ...]] = {
     },
 }
 #: Parameters of any function that are one size or several.
-_OF_SIZES = frozenset({"shape", "new_sizes", "sizes"})
+_OF_SIZES = frozenset({"shape", "new_sizes", "sizes", "slice_sizes"})
+_DTYPES = frozenset({"dtype", "new_dtype", "index_dtype"})
 #: Those of all these whose length the rank of the result may depend on.
 _MAYBE_SEVERAL = frozenset({"reps", "new_shape", *_OF_SIZES})
 #: Parameters on which values depend, but no shape and no dtype, and what stands for one that is not known.
@@ -135,6 +141,8 @@ _STAND_INS: dict[tuple[str, str], Value] = {
     ("jax.numpy.tril", "k"): _ZERO,
     ("jax.numpy.trace", "offset"): _ZERO,
     ("jax.numpy.linalg.norm", "ord"): Literal(None),
+    ("jax.numpy.partition", "kth"): _ZERO,
+    ("jax.lax.integer_pow", "y"): IntValue(Size.const(1)),
 }
 
 
@@ -370,7 +378,7 @@ class _Reading:
             only_array(self.call, value, position)
 
     def _argument(self, name: str, value: Value, is_flag: bool) -> Any:
-        if name == "dtype" and isinstance(value, (Unknown, DTypeValue)):
+        if name in _DTYPES and isinstance(value, (Unknown, DTypeValue)):
             return self._dtype_argument(value)
         if name in NUMBERS.get(self.call.qualname, ()) or name in _OF_SIZES:
             value = self._numbered(value, name not in _MAYBE_SEVERAL)
@@ -559,7 +567,7 @@ class _Reading:
         sizes = [list(map(_known, shape)) for shape in (previous, last)]
         text = cannot_broadcast(self.call.name, *sizes)
         code = _BROADCAST.get(self.call.qualname, "ST204")
-        return OpError(code, text, found.witness, len(before))
+        return _NotBroadcast(code, text, found.witness, len(before))
 
     def _clash(self, one: Shape, other: Shape) -> bool:
         pairs = zip(*aligned([one, other]), strict=True)
@@ -574,11 +582,19 @@ class _Reading:
         """What JAX refuses, as a finding; something that is not followed where a dtype merely stands in for that of an
         operand."""
         text = str(error)
-        if error.of == "dtypes" and self.stands_in:
+        if error.of == "dtypes" and (self.stands_in or self._has_complex()):
             return _NotFollowed(text)
         if error.of != "dtypes":
             text = self.with_shapes(text)
         return OpError(_CODES[error.of], f"{self.call.name}: {text}")
+
+    def _has_complex(self) -> bool:
+        """Whether an operand is complex: ``jax.numpy`` takes them where the functions it is made of do not."""
+        return any(
+            dtypes.is_kind(array.dtype, "complex") is not False
+            for array in self.arrays
+            if array.dtype is not None
+        )
 
     def given_twice(self, error: AxisGivenTwice) -> OpError:
         if len(self.arrays) == 1:
@@ -644,13 +660,15 @@ class _Reading:
         found = [one for one in tried if one is not None]
         taken = [one for one in found if not isinstance(one, OpError)]
         is_complete = len(found) == len(tried)
-        if taken and (is_complete or len(taken) > 1):
-            return alternatives.common(taken)
-        if taken:
-            return alternatives.without_dims(taken[0])  # others may be as well
-        if is_complete and all(map(_is_of_dtypes, found)):
-            return alternatives.common(found)
-        return ArrayValue(None)
+        if not taken:
+            if is_complete and all(map(_is_of_any_rank, found)):
+                return alternatives.common(found)
+            return ArrayValue(None)
+        # where the highest rank alone is taken, those above it may be as well
+        is_only_one = is_complete and taken[0] is not tried[-1]
+        if len(taken) == 1 and not is_only_one:
+            return alternatives.without_dims(taken[0])
+        return alternatives.common(taken)
 
     def _of_rank(self, qualname: str, rank: int) -> Value | OpError | None:
         """The result if the operands of unknown rank were of this one, or what JAX would say to them."""
@@ -819,8 +837,14 @@ def _is_told(relation: Relation) -> bool:
     return relation.kind in ("zero", "same", "split", "varying")
 
 
-def _is_of_dtypes(found: Value | OpError) -> bool:
-    """Whether JAX refuses a call for dtypes, which have nothing to do with ranks."""
+class _NotBroadcast(OpError):
+    """Raised for shapes that do not broadcast."""
+
+
+def _is_of_any_rank(found: Value | OpError) -> bool:
+    """Whether JAX refuses a call for what has nothing to do with the ranks that are not known."""
+    if isinstance(found, _NotBroadcast):
+        return True
     return isinstance(found, OpError) and found.code == _CODES["dtypes"]
 
 

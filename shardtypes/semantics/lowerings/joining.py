@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from shardtypes.semantics.array import Array
-from shardtypes.semantics.comparison import divided
+from shardtypes.semantics.comparison import divided, require_equal
 from shardtypes.semantics.lowerings.convert import (
     ArrayLike,
     asarray,
@@ -28,8 +28,8 @@ from shardtypes.semantics.lowerings.shapes import (
 )
 from shardtypes.semantics.lowerings.unpromoted import of_one_dtype
 from shardtypes.semantics.primitives import structure as s
-from shardtypes.semantics.registry import Unsupported, lowering
-from shardtypes.semantics.sizes import greatest, is_number, known
+from shardtypes.semantics.registry import Refused, Unsupported, lowering
+from shardtypes.semantics.sizes import is_number, is_surely_less, known
 
 _JNP, _LAX = "jax.numpy", "jax.lax"
 
@@ -102,12 +102,19 @@ def array_split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list
     places = [number_of(one) for one in indices_or_sections]
     starts: list[Any] = [0, *places]
     ends = [*places, size]
-    cut = _between if is_number(size) else _meant_between
-    return [cut(array, *pair, at) for pair in zip(starts, ends, strict=True)]
+    for low, high in zip(starts, ends, strict=True):
+        if is_surely_less(high, low):
+            raise Unsupported("places that are not in order, or lie outside")
+    return [
+        slice_along(array, low, high, at)
+        for low, high in zip(starts, ends, strict=True)
+    ]
 
 
 def _nearly_even(array: Array, size: Any, count: int, axis: int) -> list[Array]:
     """The first parts are larger by one where the size is no multiple."""
+    if count < 1:
+        raise Unsupported(f"{count} parts")
     parts = []
     low: Any = 0
     for k in range(count):
@@ -115,17 +122,6 @@ def _nearly_even(array: Array, size: Any, count: int, axis: int) -> list[Array]:
         parts.append(slice_along(array, low, high, axis))
         low = high
     return parts
-
-
-def _between(array: Array, low: Any, high: Any, axis: int) -> Array:
-    return slice_in_dim(array, low, greatest(high, low), axis=axis)
-
-
-def _meant_between(array: Array, low: Any, high: Any, axis: int) -> Array:
-    """Of a size that is not a number: who cuts there knows that it lies inside."""
-    if is_number(low) and is_number(high):
-        high = max(low, high)
-    return slice_along(array, low, high, axis)
 
 
 @lowering(f"{_JNP}.split")
@@ -136,14 +132,20 @@ def split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Array
     if isinstance(indices_or_sections, (tuple, list)):
         return array_split(array, indices_or_sections, axis)
     count = int_of(indices_or_sections)
+    if count < 1:
+        raise Unsupported(f"{count} parts")
     part: Any = divided(sizes_of(array)[at], count)
     return [slice_along(array, k * part, (k + 1) * part, at) for k in range(count)]
 
 
 @lowering(f"{_LAX}.split")
 def lax_split(operand: ArrayLike, sizes: Sequence[int], axis: int = 0) -> list[Array]:
+    array = asarray(operand)
+    size = array.dims[axis_of(axis, array.rank)]
+    total = sum(number_of(one) for one in sizes)
+    require_equal(total, size, Refused("the sizes do not add up", "sizes"))
     bounds = [sum(sizes[:k]) for k in range(1, len(sizes))]
-    return split(operand, bounds, axis)
+    return split(array, bounds, axis)
 
 
 @lowering(f"{_JNP}.hsplit")

@@ -34,6 +34,8 @@ def ragged_dot(
     counts = asarray(group_sizes)
     if dtypes.is_kind(counts.dtype, "floating", "complex", "bool"):
         raise Refused(f"sizes of groups are integers, got {counts.dtype}", "dtypes")
+    if "bool" in (rows.dtype, matrices.dtype):
+        raise Unsupported("a ragged product of booleans")
     if (rows.rank, matrices.rank, counts.rank) != (2, 3, 1):
         raise Unsupported("a ragged product of batches")
     require_equal(counts.dims[0], matrices.dims[0], "one matrix for each group")

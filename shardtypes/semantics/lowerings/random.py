@@ -201,6 +201,7 @@ def randint(
 
 @lowering(f"{_RANDOM}.bernoulli", unread="mode out_sharding")
 def bernoulli(key: Array, p: ArrayLike = 0.5, shape: Any = None) -> Array:
+    kinds.FLOATS.require(asarray(p).dtype)
     chance = asarray(p, float)
     return e.lt(unit(key, _drawn_shape(shape, chance)), chance)
 
@@ -282,7 +283,12 @@ def choice(
         raise Unsupported("a choice with weights, or without replacement")
     count = a
     if not isinstance(a, (int, Size)):
-        count = sizes_of(asarray(a))[axis_of(axis, asarray(a).rank)]
+        array = asarray(a)
+        if not array.rank:
+            raise Unsupported("a choice of as many as an array says")
+        count = sizes_of(array)[axis_of(axis, array.rank)]
+    if is_number(count) and not count:
+        raise Unsupported("a choice of nothing")
     if p is not None:
         require_equal(asarray(p).dims[0], count, "p is not of the size chosen from")
     if not is_number(count):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import wraps
 from typing import Any
@@ -177,6 +177,12 @@ def _masked_by(
     return e.select_n(truths(mask), value, array, cases=2)
 
 
+def _require_entries(array: Array, axes: Sequence[int], initial: Any) -> None:
+    """Raises Refused for an extremum of nothing."""
+    if initial is None and any(array.dims[axis] == 0 for axis in axes):
+        raise Refused("nothing has no extremum without `initial`")
+
+
 @lowering(f"{_JNP}.max", f"{_JNP}.amax")
 def max_(
     a: ArrayLike,
@@ -189,6 +195,7 @@ def max_(
     array = asarray(a)
     axes = axes_of(axis, array.rank)
     array = _masked_by(array, where, initial)
+    _require_entries(array, axes, initial)
     return _reduce(r.reduce_max, array, axes, keepdims, initial, e.max_)
 
 
@@ -204,6 +211,7 @@ def min_(
     array = asarray(a)
     axes = axes_of(axis, array.rank)
     array = _masked_by(array, where, initial)
+    _require_entries(array, axes, initial)
     return _reduce(r.reduce_min, array, axes, keepdims, initial, e.min_)
 
 
@@ -277,15 +285,13 @@ def mean(
     axes = axes_of(axis, array.rank)
     total = sum_(array, axis=axes, keepdims=keepdims, where=where)
     if where is None:
-        return divide(total, like(count(array, axes), total))
-    return divide(
-        total,
-        sum_(
-            e.convert_element_type(_spread(where, array), new_dtype=array.dtype),
-            axes,
-            keepdims=keepdims,
-        ),
-    )
+        found = divide(total, like(count(array, axes), total))
+    else:
+        kept = e.convert_element_type(_spread(where, array), new_dtype=array.dtype)
+        found = divide(total, sum_(kept, axes, keepdims=keepdims))
+    if dtype is None:
+        return found
+    return asarray(found, dtype)
 
 
 def _spread(mask: ArrayLike, array: Array) -> Array:

@@ -17,6 +17,7 @@ from shardtypes.semantics.lowerings.convert import (
     axes_of,
     axis_of,
     int_of,
+    number_of,
     of_shape,
     shape_of,
     sizes_of,
@@ -373,7 +374,36 @@ def slice_along(array: Array, low: Any, high: Any, at: int, stride: int = 1) -> 
     )
 
 
-lowering(f"{_LAX}.slice_in_dim")(slice_in_dim)
+@lowering(f"{_LAX}.slice_in_dim")
+def lax_slice_in_dim(
+    operand: ArrayLike,
+    start_index: int | None,
+    limit_index: int | None,
+    stride: int = 1,
+    axis: int = 0,
+) -> Array:
+    """Unlike Python's slices one that ends outside is refused. A size that is not a number is large enough."""
+    array = asarray(operand)
+    at = axis_of(axis, array.rank)
+    size = sizes_of(array)[at]
+    low = _counted(0 if start_index is None else start_index, size)
+    high = _counted(size if limit_index is None else limit_index, size)
+    if (
+        is_surely_less(low, 0)
+        or is_surely_less(high, low)
+        or is_surely_less(size, high)
+    ):
+        text = f"[{low}:{high}] is out of bounds for dimension {at}"
+        raise Refused(text, "indices")
+    return slice_along(array, low, high, at, stride)
+
+
+def _counted(place: Any, size: Any) -> Any:
+    """A place counted from the start; negative numbers are counted from the end."""
+    number = number_of(place)
+    if is_number(number) and number < 0:
+        return size + number
+    return number
 
 
 @lowering(f"{_LAX}.slice")
@@ -401,9 +431,10 @@ def index_in_dim(
     size = sizes_of(array)[at]
     number = 0
     if is_number(size):
-        number = index % size
         if not -size <= index < size:
-            raise ValueError(f"index {index} is out of range for size {size}")
+            text = f"index {index} is out of bounds for dimension {at}"
+            raise Refused(text, "indices")
+        number = index % size
     found = slice_in_dim(array, number, number + 1, axis=at)
     if keepdims:
         return found

@@ -214,6 +214,8 @@ def _of_numbers(function: Callable[..., Array]) -> Callable[..., Array]:
         where: ArrayLike | None = None,
         mean: ArrayLike | None = None,
     ) -> Array:
+        if dtypes.is_kind(asarray(a).dtype, "complex"):
+            raise Unsupported("a spread of complex numbers that ignores NaN")
         known = e.not_(isnan(a))
         if where is not None:
             known = e.and_(known, truths(where))
