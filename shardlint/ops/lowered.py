@@ -541,7 +541,18 @@ class _Reading:
                     raise self._not_broadcast(shapes[: i + 1], found)
                 merged.append(found)
             result = tuple(merged)
+            if any(map(_is_not_known, result)):
+                self._refuse_beside_open(shapes[: i + 1])
         return result
+
+    def _refuse_beside_open(self, shapes: Sequence[Shape]) -> None:
+        """Raises OpError where the last of several shapes fits what is known of all together, but not one of them."""
+        *before, last = shapes
+        for one in before:
+            for pair in zip(*aligned([one, last]), strict=True):
+                found = self._stretched(*pair)
+                if isinstance(found, Different):
+                    raise self._not_broadcast(shapes, found)
 
     def _stretched(self, a: Dim, b: Dim) -> Dim | Different:
         """The size that two broadcast to: one that is not known where either may be 1."""
@@ -590,11 +601,8 @@ class _Reading:
 
     def _has_complex(self) -> bool:
         """Whether an operand is complex: ``jax.numpy`` takes them where the functions it is made of do not."""
-        return any(
-            dtypes.is_kind(array.dtype, "complex") is not False
-            for array in self.arrays
-            if array.dtype is not None
-        )
+        known = {array.dtype for array in self.arrays} - {None, dtypes.KEY}
+        return any(dtypes.is_kind(one, "complex") is not False for one in known)
 
     def given_twice(self, error: AxisGivenTwice) -> OpError:
         if len(self.arrays) == 1:
@@ -846,6 +854,10 @@ def _is_of_any_rank(found: Value | OpError) -> bool:
     if isinstance(found, _NotBroadcast):
         return True
     return isinstance(found, OpError) and found.code == _CODES["dtypes"]
+
+
+def _is_not_known(size: Dim) -> bool:
+    return _known(size) is None
 
 
 def _is_open(size: Size) -> bool:

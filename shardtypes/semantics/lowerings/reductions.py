@@ -180,7 +180,7 @@ def _masked_by(
 def _require_entries(array: Array, axes: Sequence[int], initial: Any) -> None:
     """Raises Refused for an extremum of nothing."""
     if initial is None and any(array.dims[axis] == 0 for axis in axes):
-        raise Refused("nothing has no extremum without `initial`")
+        raise Refused("no elements along the reduced axis, and no initial value")
 
 
 @lowering(f"{_JNP}.max", f"{_JNP}.amax")

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from shardtypes.lang import dtypes
 from shardtypes.semantics import kinds, special
-from shardtypes.semantics.array import Array, Dim, NoGradient, Params
+from shardtypes.semantics.array import Array, Dim, NoGradient, Params, UnknownRank
 from shardtypes.semantics.comparison import aligned, common_shape
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.letters import Factors, Letters
@@ -57,7 +57,10 @@ def broadcast_letters(operands: Sequence[Array], params: Params) -> Letters:
 def broadcast_shape(
     operands: Sequence[Array], params: Params, letters: Letters | None
 ) -> Sequence[tuple[Dim, ...]]:
-    shapes = [operand.dims for operand in operands]
+    shapes = [operand.shape for operand in operands if operand.shape is not None]
+    if len(shapes) < len(operands):
+        common_shape(shapes)  # which have to fit whatever the others are
+        raise UnknownRank
     if len(shapes) == 1:
         return shapes
     return [common_shape(shapes)]
