@@ -139,14 +139,14 @@ def _axes(qualname: str, call: Call, default: object) -> list[Value]:
     return [Unknown("a dimension that is not known")]
 
 
-def common(tried: Sequence[Value | OpError]) -> Value:
-    """What is known of a value that is one of several. Raises OpError where JAX refuses all these calls alike."""
+def in_common(tried: Sequence[Value | OpError]) -> Value | OpError:
+    """What is known of a value that is one of several; an error where JAX refuses all these calls alike."""
     found = [one for one in tried if not isinstance(one, OpError)]
     if found:
         return reduce(_common, found)
     errors = [one for one in tried if isinstance(one, OpError)]
     if len({(error.code, error.message) for error in errors}) == 1:
-        raise errors[0]
+        return errors[0]
     return Unknown("arguments that are not known")
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from inspect import BoundArguments
 from typing import Any, TypeVar
 
@@ -57,6 +57,7 @@ from shardlint.values import (
     ExternalValue,
     IntValue,
     Literal,
+    MeshValue,
     Note,
     ScalarValue,
     SequenceValue,
@@ -65,7 +66,7 @@ from shardlint.values import (
     Value,
 )
 from shardtypes.lang import Different, Size, dtypes
-from shardtypes.lang.facts import broadcast
+from shardtypes.lang.facts import Facts, broadcast
 from shardtypes.lang.messages import sharded_over
 from shardtypes.semantics.array import (
     Array,
@@ -231,7 +232,10 @@ def model(qualname: str, call: Call) -> Value:
         return _model(qualname, calls[0])
     if not calls:
         return _not_followed(qualname, call, "arguments that are not known")
-    return alternatives.common([_tried(qualname, one) for one in calls])
+    found = alternatives.in_common([_tried(qualname, one) for one in calls])
+    if isinstance(found, OpError):
+        raise found
+    return found
 
 
 def _tried(qualname: str, call: Call) -> Value | OpError:
@@ -664,30 +668,14 @@ class _Reading:
     def _of_all_ranks(self, qualname: str) -> Value:
         if self.rank is not None:
             return ArrayValue(None)  # which is being tried
-        tried = [self._of_rank(qualname, rank) for rank in range(_RANKS)]
-        found = [one for one in tried if one is not None]
-        taken = [one for one in found if not isinstance(one, OpError)]
-        is_complete = len(found) == len(tried)
-        if not taken:
-            if is_complete and all(map(_is_of_any_rank, found)):
-                return alternatives.common(found)
-            return ArrayValue(None)
-        # where the highest rank alone is taken, those above it may be as well
-        is_only_one = is_complete and taken[0] is not tried[-1]
-        if len(taken) == 1 and not is_only_one:
-            return alternatives.without_dims(taken[0])
-        return alternatives.common(taken)
-
-    def _of_rank(self, qualname: str, rank: int) -> Value | OpError | None:
-        """The result if the operands of unknown rank were of this one, or what JAX would say to them."""
-        ctx = replace(self.ctx, view=None)
-        call = Call(self.call.qualname, self.call.args, ctx)
-        try:
-            return _read(qualname, _Reading(call, self.stands_in, rank=rank))
-        except OpError as error:
-            return error
-        except _NotFollowed:
-            return None
+        ctx = self.ctx
+        settings = (ctx.facts, ctx.x64, ctx.numpy, ctx.explicit)
+        args = tuple(self.call.args.items())
+        call = _AnyRank(self.call.qualname, args, self.stands_in, *settings)
+        found = _of_all_ranks(qualname, call)
+        if isinstance(found, OpError):
+            raise OpError(found.code, found.message, found.witness, found.operand)
+        return found
 
     def _op(self, view: View) -> Op:
         arrays = tuple(self.arrays)
@@ -843,6 +831,51 @@ def _is_told(relation: Relation) -> bool:
     if relation.kind == "part":
         return relation.monoid == "sum"
     return relation.kind in ("zero", "same", "split", "varying")
+
+
+@dataclass(frozen=True, slots=True)
+class _AnyRank:
+    """A call with arrays of unknown rank, and what its result depends on besides."""
+
+    qualname: str
+    args: tuple[tuple[str, Value], ...]
+    stands_in: bool
+    facts: Facts
+    x64: bool
+    numpy: bool
+    explicit: MeshValue | None
+
+    def of_rank(self, qualname: str, rank: int) -> Value | OpError | None:
+        """The result if the arrays were of this rank, or what JAX would say to them."""
+        ctx = OpContext(
+            self.facts, x64=self.x64, numpy=self.numpy, explicit=self.explicit
+        )
+        call = Call(self.qualname, dict(self.args), ctx)
+        try:
+            return _read(qualname, _Reading(call, self.stands_in, rank=rank))
+        except OpError as error:
+            return error
+        except _NotFollowed:
+            return None
+
+
+# Where no rank is known, the same few calls are made over and over.
+@lru_cache(4096)
+def _of_all_ranks(qualname: str, call: _AnyRank) -> Value | OpError:
+    """What all ranks have in common, or why JAX refuses all of them."""
+    tried = [call.of_rank(qualname, rank) for rank in range(_RANKS)]
+    found = [one for one in tried if one is not None]
+    taken = [one for one in found if not isinstance(one, OpError)]
+    is_complete = len(found) == len(tried)
+    if not taken:
+        if is_complete and all(map(_is_of_any_rank, found)):
+            return alternatives.in_common(found)
+        return ArrayValue(None)
+    # where the highest rank alone is taken, those above it may be as well
+    is_only_one = is_complete and taken[0] is not tried[-1]
+    if len(taken) == 1 and not is_only_one:
+        return alternatives.without_dims(taken[0])
+    return alternatives.in_common(taken)
 
 
 class _NotBroadcast(OpError):
