@@ -1,4 +1,4 @@
-"""Functions that add, drop or stretch dimensions of size 1."""
+"""How an array is broadcast to a shape that is asked for."""
 
 from __future__ import annotations
 

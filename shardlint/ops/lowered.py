@@ -582,15 +582,26 @@ class _Reading:
         sizes = [list(map(_known, shape)) for shape in (previous, last)]
         text = cannot_broadcast(self.call.name, *sizes)
         code = _BROADCAST.get(self.call.qualname, "ST204")
-        return _NotBroadcast(code, text, found.witness, len(before))
+        return _NotBroadcast(code, text, found.witness, self._place_of(shapes))
+
+    def _place_of(self, shapes: Sequence[Shape]) -> int | None:
+        """Which argument the last of several shapes is, if these are those of the arguments."""
+        for array, shape in zip(self.arrays, shapes, strict=False):
+            known = None if array.dims is None else [dim.size for dim in array.dims]
+            if known != list(map(_known, shape)):
+                return None
+        return len(shapes) - 1
 
     def _clash(self, one: Shape, other: Shape) -> bool:
         pairs = zip(*aligned([one, other]), strict=True)
         return any(isinstance(self._stretched(*pair), Different) for pair in pairs)
 
     def with_shapes(self, text: str) -> str:
-        """``needs square matrices, got 'B M'``."""
-        shapes = " and ".join(map(shown, self.arrays))
+        """``needs square matrices, got 'B M'``. A key has no shape to speak of."""
+        arrays = [array for array in self.arrays if array.dtype != dtypes.KEY]
+        if not arrays:
+            return text
+        shapes = " and ".join(map(shown, arrays))
         return f"{text}, got {shapes}"
 
     def refused(self, error: Refused) -> OpError | _NotFollowed:

@@ -1,4 +1,4 @@
-"""``jax.random``: keys of which it is not known whether they are typed, and samplers that have no lowering yet."""
+"""``jax.random``: several keys of one of which it is not known whether it is typed, and what has no lowering yet."""
 
 from __future__ import annotations
 
@@ -20,11 +20,9 @@ from shardlint.values import (
     Value,
 )
 
-_SHARDING = "*, out_sharding=None"
-
 
 @model(
-    f"key, n, p, {_SHARDING}, shape=None, dtype=None, unroll=1",
+    "key, n, p, *, out_sharding=None, shape=None, dtype=None, unroll=1",
     "jax.random.multinomial",
 )
 def open_result(call: Call) -> Value:

@@ -168,7 +168,7 @@ def _number(x: Any) -> float:
 
 @lowering(f"{_LAX}.iota")
 def lax_iota(dtype: Any, size: int) -> Array:
-    return iota(shape=(whole(size),), dimension=0, dtype=dtype_name(dtype))
+    return iota(shape=shape_of(size), dimension=0, dtype=dtype_name(dtype))
 
 
 @lowering(f"{_LAX}.broadcasted_iota", unread="out_sharding")

@@ -9,6 +9,7 @@ from typing import Any
 from shardtypes.lang import dtypes
 from shardtypes.semantics import kinds
 from shardtypes.semantics.array import Array
+from shardtypes.semantics.comparison import common_shape
 from shardtypes.semantics.lowerings.convert import (
     ArrayLike,
     asarray,
@@ -362,7 +363,7 @@ def round_(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
         return array
     factor = asarray(10.0**decimals)
     scaled = e.mul(*promoted(array, factor))
-    return e.div(*promoted(e.round_(scaled, rounding_method=1), factor))
+    return e.div(*promoted(_to_even(scaled), factor))
 
 
 @lowering(f"{_JNP}.rint")
@@ -375,6 +376,14 @@ def rint(x: ArrayLike) -> Array:
         array = strong(array)
     if is_left_out():
         return array
+    return _to_even(array)
+
+
+def _to_even(array: Array) -> Array:
+    """Rounded to whole numbers, complex ones in both parts."""
+    if dtypes.is_kind(array.dtype, "complex"):
+        parts = (e.round_(one(array), rounding_method=1) for one in (e.real, e.imag))
+        return e.complex_(*parts)
     return e.round_(array, rounding_method=1)
 
 
@@ -447,6 +456,7 @@ def where(condition: ArrayLike, x: ArrayLike, y: ArrayLike) -> Array:
     else:
         mask = e.ne(chosen, like(0, chosen))
     a, b = promoted(asarray(x), asarray(y))
+    common_shape([one.shape for one in (mask, a, b) if one.shape is not None])
     return e.select_n(mask, b, a, cases=2)
 
 
@@ -507,7 +517,11 @@ def logical_xor(x: ArrayLike, y: ArrayLike) -> Array:
 
 @lowering(f"{_JNP}.isfinite")
 def isfinite(x: ArrayLike) -> Array:
-    return e.is_finite(*inexact(asarray(x)))
+    (array,) = inexact(asarray(x))
+    if dtypes.is_kind(array.dtype, "complex"):
+        parts = e.is_finite(e.real(array)), e.is_finite(e.imag(array))
+        return e.and_(*parts)
+    return e.is_finite(array)
 
 
 @lowering(f"{_JNP}.isnan")

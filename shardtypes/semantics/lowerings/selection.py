@@ -451,7 +451,9 @@ def partition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
     size = sizes_of(ordered)[-1]
     if not is_number(size):
         return of_shape(array, array.dims)
-    cut = axis_of(kth, size) + 1
+    if not -size <= kth < size:
+        raise Refused(f"there is no place {kth} among {size} entries", "indices")
+    cut = kth % size + 1
     least = ordered[..., :cut]
     rest = ordered[..., cut:]
     found = concatenate([least, rest[..., ::-1]], -1)

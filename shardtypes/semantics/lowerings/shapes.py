@@ -477,10 +477,8 @@ def dynamic_slice_in_dim(
     at = axis_of(axis, array.rank)
     starts: list[ArrayLike] = [0] * array.rank
     sizes = list(array.dims)
-    starts[at], sizes[at] = start_index, int(slice_size)
-    return s.dynamic_slice(
-        array, *_starts(starts, array.rank), slice_sizes=tuple(sizes)
-    )
+    starts[at], sizes[at] = start_index, number_of(slice_size)
+    return dynamic_slice(array, starts, tuple(sizes))
 
 
 @lowering(f"{_LAX}.dynamic_index_in_dim", unread="allow_negative_indices")

@@ -89,6 +89,7 @@ _NUMPY = [
         X,
     ),
     *each("jax.numpy", "isfinite isinf isnan logical_not", X),
+    *each("jax.numpy", "isfinite rint round", X * (1 + 2j), smooth=False),
     *each("jax.numpy", "sqrt cbrt log log2 log10 log1p", POSITIVE),
     *each("jax.numpy", "arccos acos arcsin asin arctanh atanh", INSIDE),
     *each("jax.numpy", "arccosh acosh", ABOVE_ONE),
