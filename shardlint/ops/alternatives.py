@@ -68,7 +68,8 @@ def of_call(qualname: str, call: Call, signature: inspect.Signature) -> list[Cal
         if isinstance(value, Unknown) or (name == "key" and value == _SOME_ARRAY):
             parameter = signature.parameters[name]
             choices[name] = _choices(qualname, call, parameter)
-        if qualname in _IN_PLACES and isinstance(value, SequenceValue):
+        is_place = qualname in _IN_PLACES and name in _PLACES
+        if is_place and isinstance(value, SequenceValue):
             items = tuple(map(_known_place, value.items))
             choices[name] = [replace(value, items=items)]
     count = prod(map(len, choices.values()))

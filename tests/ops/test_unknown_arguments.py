@@ -35,6 +35,7 @@ CALLS: dict[str, tuple[tuple[Any, ...], str]] = {
     ),
     "jax.nn.one_hot(jnp.arange(2), 3, axis=u)": ((0, -1), "?[?]"),
     "jax.lax.dynamic_slice(x, (u, 0), (1, 2))": ((0, 1), "float32[1 2]"),
+    "jax.lax.dynamic_slice(x, (0, 0), (1, u))": ((1, 2), "float32[1 _]"),
     "jax.lax.dynamic_slice(x, u, (1, 2))": (((0, 1), jnp.arange(2)), "float32[1 2]"),
     "jax.lax.dynamic_index_in_dim(x, u, keepdims=False)": ((0, 1), "float32[3]"),
     "jax.lax.dynamic_update_slice(x, jnp.ones((1, 1)), u)": (
@@ -87,7 +88,10 @@ def shown(value: Value) -> str:
 
 
 def size(dim: Dimension) -> str:
-    return "_" if dim.size is None else str(dim.size)
+    """``_`` also of a number that is not known."""
+    if dim.size is None or dim.size.is_opaque:
+        return "_"
+    return str(dim.size)
 
 
 def fits(told: Value, real: Any) -> bool:
