@@ -35,7 +35,7 @@ AXES = frozenset({"axis", "axes", "dimension", "dimensions"})
 #: Parameters on which values depend, but no shape and no dtype.
 _OF_VALUES = frozenset({"ddof", "decimals", "side"})
 #: Places where a part begins, which is of the same shape wherever that is.
-_PLACES = frozenset({"start_indices", "start_index", "index", "indices"})
+_PLACES = frozenset({"start_indices", "start_index", "index"})
 _IN_PLACES = frozenset(
     f"jax.lax.{name}"
     for name in """dynamic_slice dynamic_slice_in_dim dynamic_index_in_dim dynamic_update_slice
@@ -65,13 +65,11 @@ def of_call(qualname: str, call: Call, signature: inspect.Signature) -> list[Cal
     for name, value in call.args.items():
         if value is LEFT_OUT or name not in signature.parameters:
             continue
-        if isinstance(value, Unknown) or (name == "key" and value == _SOME_ARRAY):
+        if qualname in _IN_PLACES and name in _PLACES:
+            choices[name] = [_known_place(call, value, name == "start_indices")]
+        elif isinstance(value, Unknown) or (name == "key" and value == _SOME_ARRAY):
             parameter = signature.parameters[name]
             choices[name] = _choices(qualname, call, parameter)
-        is_place = qualname in _IN_PLACES and name in _PLACES
-        if is_place and isinstance(value, SequenceValue):
-            items = tuple(map(_known_place, value.items))
-            choices[name] = [replace(value, items=items)]
     count = prod(map(len, choices.values()))
     if count > _MOST:
         return []
@@ -91,8 +89,6 @@ def _choices(
     """What an argument may be that is not known: itself where nothing is known of that."""
     name = parameter.name
     default = parameter.default
-    if qualname in _IN_PLACES and name in _PLACES:
-        return [_place(call, name)]
     if name == "key" and qualname.startswith("jax.random."):
         return _KEYS if qualname in _GIVE_KEYS else _KEYS[:1]
     if (qualname, name) in _BOUNDS and call.args.get("shape") != _NONE:
@@ -110,19 +106,22 @@ def _choices(
     return [call.args[name]]
 
 
-def _known_place(value: Value) -> Value:
-    return IntValue(Size.const(0)) if isinstance(value, Unknown) else value
+_START = IntValue(Size.const(0))
 
 
-def _place(call: Call, name: str) -> Value:
-    """One place, or one in each dimension of the array."""
-    zero = IntValue(Size.const(0))
+def _known_place(call: Call, value: Value, is_of_each: bool) -> Value:
+    """One place, or one in each dimension of the array: the first in the place of what is not known."""
+    if isinstance(value, SequenceValue):
+        items = tuple(_known_place(call, item, False) for item in value.items)
+        return replace(value, items=items)
+    if not isinstance(value, Unknown):
+        return value
+    if not is_of_each:
+        return _START
     operand = call.args["operand"]
-    if name != "start_indices":
-        return zero
     if isinstance(operand, ArrayValue) and operand.dims is not None:
-        return SequenceValue((zero,) * len(operand.dims))
-    return call.args[name]
+        return SequenceValue((_START,) * len(operand.dims))
+    return value
 
 
 def _axes(qualname: str, call: Call, default: object) -> list[Value]:

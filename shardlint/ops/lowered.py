@@ -553,10 +553,15 @@ class _Reading:
         """Raises OpError where the last of several shapes fits what is known of all together, but not one of them."""
         *before, last = shapes
         for one in before:
-            for pair in zip(*aligned([one, last]), strict=True):
-                found = self._stretched(*pair)
-                if isinstance(found, Different):
-                    raise self._not_broadcast(shapes, found)
+            found = self._difference(one, last)
+            if found is not None:
+                raise self._not_broadcast(shapes, found)
+
+    def _difference(self, one: Shape, other: Shape) -> Different | None:
+        """Why two shapes do not broadcast."""
+        pairs = zip(*aligned([one, other]), strict=True)
+        stretched = (self._stretched(*pair) for pair in pairs)
+        return next((one for one in stretched if isinstance(one, Different)), None)
 
     def _stretched(self, a: Dim, b: Dim) -> Dim | Different:
         """The size that two broadcast to: one that is not known where either may be 1."""
@@ -578,7 +583,7 @@ class _Reading:
     def _not_broadcast(self, shapes: Sequence[Shape], found: Different) -> OpError:
         """The last of several shapes, and the first before it that it does not fit."""
         *before, last = shapes
-        previous = next(one for one in before if self._clash(one, last))
+        previous = next(one for one in before if self._difference(one, last))
         sizes = [list(map(_known, shape)) for shape in (previous, last)]
         text = cannot_broadcast(self.call.name, *sizes)
         code = _BROADCAST.get(self.call.qualname, "ST204")
@@ -591,10 +596,6 @@ class _Reading:
             if known != list(map(_known, shape)):
                 return None
         return len(shapes) - 1
-
-    def _clash(self, one: Shape, other: Shape) -> bool:
-        pairs = zip(*aligned([one, other]), strict=True)
-        return any(isinstance(self._stretched(*pair), Different) for pair in pairs)
 
     def with_shapes(self, text: str) -> str:
         """``needs square matrices, got 'B M'``. A key has no shape to speak of."""
@@ -683,7 +684,7 @@ class _Reading:
         settings = (ctx.facts, ctx.x64, ctx.numpy, ctx.explicit)
         args = tuple(self.call.args.items())
         call = _AnyRank(self.call.qualname, args, self.stands_in, *settings)
-        found = _of_all_ranks(qualname, call)
+        found = _common_to_all_ranks(qualname, call)
         if isinstance(found, OpError):
             raise OpError(found.code, found.message, found.witness, found.operand)
         return found
@@ -872,7 +873,7 @@ class _AnyRank:
 
 # Where no rank is known, the same few calls are made over and over.
 @lru_cache(4096)
-def _of_all_ranks(qualname: str, call: _AnyRank) -> Value | OpError:
+def _common_to_all_ranks(qualname: str, call: _AnyRank) -> Value | OpError:
     """What all ranks have in common, or why JAX refuses all of them."""
     tried = [call.of_rank(qualname, rank) for rank in range(_RANKS)]
     found = [one for one in tried if one is not None]

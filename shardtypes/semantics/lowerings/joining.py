@@ -100,15 +100,10 @@ def array_split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list
     if not isinstance(indices_or_sections, (tuple, list)):
         return _nearly_even(array, size, int_of(indices_or_sections), at)
     places = [number_of(one) for one in indices_or_sections]
-    starts: list[Any] = [0, *places]
-    ends = [*places, size]
-    for low, high in zip(starts, ends, strict=True):
-        if is_surely_less(high, low):
-            raise Unsupported("places that are not in order, or lie outside")
-    return [
-        slice_along(array, low, high, at)
-        for low, high in zip(starts, ends, strict=True)
-    ]
+    parts = list(zip([0, *places], [*places, size], strict=True))
+    if any(is_surely_less(high, low) for low, high in parts):
+        raise Unsupported("places that are not in order, or lie outside")
+    return [slice_along(array, low, high, at) for low, high in parts]
 
 
 def _nearly_even(array: Array, size: Any, count: int, axis: int) -> list[Array]:

@@ -672,18 +672,13 @@ def lax_sort(
     return found[0]
 
 
-_APPROXIMATE = "recall_target reduction_input_size_override"
-
-
-@lowering(
-    f"{_LAX}.approx_max_k",
-    unread=_APPROXIMATE,
-)
+@lowering(f"{_LAX}.approx_max_k")
 def approx_max_k(
     operand: ArrayLike,
     k: int,
     reduction_dimension: int = -1,
-    *,
+    recall_target: float = 0.95,
+    reduction_input_size_override: int = -1,
     aggregate_to_topk: bool = True,
 ) -> list[Array]:
     array = asarray(operand)
@@ -693,15 +688,13 @@ def approx_max_k(
     return top_k(array, k, axis=reduction_dimension)
 
 
-@lowering(
-    f"{_LAX}.approx_min_k",
-    unread=_APPROXIMATE,
-)
+@lowering(f"{_LAX}.approx_min_k")
 def approx_min_k(
     operand: ArrayLike,
     k: int,
     reduction_dimension: int = -1,
-    *,
+    recall_target: float = 0.95,
+    reduction_input_size_override: int = -1,
     aggregate_to_topk: bool = True,
 ) -> list[Array]:
     negated = e.neg(asarray(operand))

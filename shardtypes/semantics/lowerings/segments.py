@@ -31,7 +31,7 @@ from shardtypes.semantics.registry import Refused, Unsupported, lowering
 from shardtypes.semantics.sizes import is_number
 
 _OPS = "jax.ops"
-_UNREAD = "indices_are_sorted unique_indices bucket_size out_sharding"
+_UNREAD = "out_sharding"
 
 
 def _extreme(array: Array, largest: bool) -> float:
@@ -72,7 +72,9 @@ def segment_sum(
     data: ArrayLike,
     segment_ids: ArrayLike,
     num_segments: int | None = None,
-    *,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    bucket_size: int | None = None,
     mode: Any = None,
 ) -> Array:
     not_read(mode=mode)
@@ -97,7 +99,9 @@ def _segments(name: str, first: Callable[[Array], float]) -> Callable[..., Array
         data: ArrayLike,
         segment_ids: ArrayLike,
         num_segments: int | None = None,
-        *,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+        bucket_size: int | None = None,
         mode: Any = None,
     ) -> Array:
         not_read(mode=mode)

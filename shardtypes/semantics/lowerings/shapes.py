@@ -276,9 +276,7 @@ def broadcast_to(array: ArrayLike, shape: Any) -> Array:
     first = len(wanted) - given.rank
     if first < 0:
         raise Refused(f"has more dimensions than {_shown(wanted)}")
-    for size, other in zip(given.dims, wanted[first:], strict=True):
-        if size != 1:
-            require_equal(size, other)
+    require_broadcast(given.dims, wanted)
     return s.broadcast_in_dim(
         given, shape=wanted, broadcast_dimensions=tuple(range(first, len(wanted)))
     )
