@@ -10,9 +10,9 @@ _OPEN = {
     "jax.nn": "dot_product_attention",
     "jax.numpy": """
         apply_along_axis apply_over_axes argwhere average choose compress corrcoef cov cross cumulative_prod
-        cumulative_sum delete diag ediff1d extract fill_diagonal gradient insert intersect1d lexsort logspace
-        median meshgrid nanmedian nanpercentile nanquantile pad percentile piecewise polyval quantile
-        ravel_multi_index repeat setdiff1d trim_zeros union1d
+        cumulative_sum delete diag ediff1d extract fill_diagonal gradient histogram histogram_bin_edges insert
+        intersect1d lexsort logspace median meshgrid nanmedian nanpercentile nanquantile pad percentile piecewise
+        polyval quantile ravel_multi_index repeat setdiff1d trim_zeros union1d
     """,
     "jax.numpy.fft": "fft fft2 fftn hfft ifft ifft2 ifftn ihfft irfft irfft2 irfftn rfft rfft2 rfftn",
     "jax.numpy.linalg": "cholesky eigh eigvalsh lstsq matrix_rank solve tensorinv tensorsolve",

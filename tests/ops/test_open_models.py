@@ -42,6 +42,8 @@ CALLS = {
     "jax.numpy.diag": "jnp.diag(v)",
     "jax.numpy.fill_diagonal": "jnp.fill_diagonal(s, 0.0, inplace=False)",
     "jax.numpy.gradient": "jnp.gradient(v)",
+    "jax.numpy.histogram": "jnp.histogram(v, bins=4)",
+    "jax.numpy.histogram_bin_edges": "jnp.histogram_bin_edges(v, bins=4)",
     "jax.numpy.lexsort": "jnp.lexsort((v, v))",
     "jax.numpy.logspace": "jnp.logspace(0.0, 1.0, 5)",
     "jax.numpy.median": "jnp.median(x, axis=0)",

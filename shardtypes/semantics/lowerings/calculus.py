@@ -372,7 +372,10 @@ def linalg_cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
 
 @lowering(f"{_JNP}.polyval")
 def polyval(p: ArrayLike, x: ArrayLike, *, unroll: int = 16) -> Array:
-    coefficients, places = map(strong, promoted(asarray(p), asarray(x)))
+    given = asarray(p), asarray(x)
+    if any(array.dtype == "bool" for array in given):
+        raise Unsupported("a polynomial of booleans: releases of JAX differ")
+    coefficients, places = map(strong, promoted(*given))
     if coefficients.rank == 0:
         raise Refused("needs coefficients along a dimension", "ranks")
     count = sizes_of(coefficients)[0]
