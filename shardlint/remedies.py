@@ -352,8 +352,12 @@ def _other_axis(found: Diagnostic, text: Text) -> _Edits:
     """The axis along which the arrays fit."""
     said = _OTHER_AXIS.search(found.message)
     node = text.at(found.place)
-    if said is not None and isinstance(node, (ast.Constant, ast.UnaryOp)):
-        yield found.place, said[1]
+    if said is None or not isinstance(node, ast.Call):
+        return
+    given = [one.value for one in node.keywords if one.arg == "axis"]
+    for axis in given or node.args[1:2]:
+        if isinstance(axis, (ast.Constant, ast.UnaryOp)):
+            yield text.place(axis), said[1]
 
 
 def _elementwise(found: Diagnostic, text: Text) -> _Edits:

@@ -7,15 +7,11 @@ and raise ``OpError`` for a certain mismatch. Whatever is not known gives someth
 from __future__ import annotations
 
 from shardlint.ops import (  # noqa: F401 - each registers its models
-    contraction,
     creation,
-    einops,
-    einops_packing,
     gathering,
     images,
     indexing,
     initializers,
-    joining,
     lax,
     linalg,
     numpy_random,
@@ -23,7 +19,6 @@ from shardlint.ops import (  # noqa: F401 - each registers its models
     placement,
     queries,
     random,
-    reshape,
     sliding,
     trees,
     windows,

@@ -13,6 +13,7 @@ from shardlint.ops.registry import Call, OpError, constant
 from shardlint.values import (
     ArrayValue,
     Dimension,
+    ExternalValue,
     IntValue,
     Literal,
     ScalarValue,
@@ -48,13 +49,25 @@ _OF_ONE_OR_ALL = frozenset(
     for name in """argmax argmin nanargmax nanargmin cumsum cumprod nancumsum nancumprod sort argsort""".split()
 )
 #: Arguments that are arrays where they are given at all.
-_ARRAYS = frozenset({("jax.numpy.where", "x"), ("jax.numpy.where", "y")})
+_ARRAYS = frozenset(
+    {
+        ("jax.numpy.where", "x"),
+        ("jax.numpy.where", "y"),
+        ("einops.rearrange", "tensor"),
+        ("einops.reduce", "tensor"),
+        ("einops.repeat", "tensor"),
+        ("einops.unpack", "tensor"),
+    }
+)
 #: Arguments that do not widen the shape that is asked for.
 _BOUNDS = {
     ("jax.random.randint", "minval"),
     ("jax.random.randint", "maxval"),
     ("jax.random.bernoulli", "p"),
 }
+#: Arguments that say how entries are put together: whatever does it, the result has the same shape.
+_REDUCTIONS = {("einops.reduce", "reduction")}
+_NAMED = (Literal, ExternalValue)
 _MOST = 12
 """More calls than these are not tried."""
 
@@ -65,9 +78,11 @@ def of_call(qualname: str, call: Call, signature: inspect.Signature) -> list[Cal
     for name, value in call.args.items():
         if value is LEFT_OUT or name not in signature.parameters:
             continue
-        if qualname in _IN_PLACES and name in _PLACES:
+        if (qualname, name) in _REDUCTIONS and not isinstance(value, _NAMED):
+            choices[name] = [Literal("mean"), Literal("max")]
+        elif qualname in _IN_PLACES and name in _PLACES:
             choices[name] = [_known_place(call, value, name == "start_indices")]
-        elif isinstance(value, Unknown) or (name == "key" and value == _SOME_ARRAY):
+        elif _is_not_known(name, value):
             parameter = signature.parameters[name]
             choices[name] = _choices(qualname, call, parameter)
     count = prod(map(len, choices.values()))
@@ -81,6 +96,12 @@ def of_call(qualname: str, call: Call, signature: inspect.Signature) -> list[Cal
         args = {**call.args, **dict(zip(choices, chosen, strict=True))}
         found.append(Call(call.qualname, args, replace(call.ctx)))
     return found
+
+
+def _is_not_known(name: str, value: Value) -> bool:
+    if isinstance(value, IntValue):
+        return name in AXES and value.size is None
+    return isinstance(value, Unknown) or (name == "key" and value == _SOME_ARRAY)
 
 
 def _choices(
@@ -102,7 +123,7 @@ def _choices(
     if name in _OF_VALUES and default is not parameter.empty:
         return [constant(default)]
     if name in AXES and default is not parameter.empty:
-        return _axes(qualname, call, default)
+        return _axes(qualname, call, default) or [call.args[name]]
     return [call.args[name]]
 
 
@@ -125,18 +146,42 @@ def _known_place(call: Call, value: Value, is_of_each: bool) -> Value:
 
 
 def _axes(qualname: str, call: Call, default: object) -> list[Value]:
-    """Each dimension of the array, all at once, and none."""
+    """Each dimension of the array, all at once, and none; nothing where it is not known how many there are."""
+    if qualname == "jax.numpy.stack":
+        return _new_axes(call)
     arrays = [value for value in call.args.values() if isinstance(value, ArrayValue)]
     if len(arrays) != 1 or arrays[0].dims is None:
-        return [Unknown("a dimension of an array of unknown rank")]
+        return []
     axes: list[Value] = [IntValue(Size.const(k)) for k in range(len(arrays[0].dims))]
     if qualname in _KEEPING:
         return axes
+    is_one = isinstance(call.args.get("axis"), IntValue)
+    if qualname in _OF_ONE_OR_ALL and is_one:
+        return axes
     if qualname in _OF_ONE_OR_ALL:
         return [_NONE, *axes]
+    if default is None and is_one:
+        return axes
     if default is None:
         return [_NONE, SequenceValue(()), *axes]
-    return [Unknown("a dimension that is not known")]
+    return []
+
+
+def _new_axes(call: Call) -> list[Value]:
+    """Each place for a new dimension of several arrays."""
+    ranks = set()
+    arrays = call.args["arrays"]
+    if isinstance(arrays, SequenceValue):
+        ranks = {
+            None if item.dims is None else len(item.dims)
+            for item in arrays.items
+            if isinstance(item, ArrayValue)
+        }
+    known = ranks - {None}
+    if len(known) != 1:
+        return []
+    (rank,) = known
+    return [IntValue(Size.const(k)) for k in range((rank or 0) + 1)]
 
 
 def in_common(tried: Sequence[Value | OpError]) -> Value | OpError:

@@ -25,12 +25,14 @@ from shardlint.values import ArrayValue, MeshValue, SequenceValue, Unknown, Valu
 from shardtypes.lang import dtypes
 
 #: NumPy functions that give arrays of other shapes than their twins do.
-_OF_OTHER_SHAPES = frozenset({"numpy.linalg.lstsq"})
+_OF_OTHER_SHAPES = frozenset(
+    f"numpy.{name}" for name in "linalg.lstsq place put put_along_axis".split()
+)
 #: NumPy functions that take what their twins refuse. (All promote dtypes by rules of their own.)
 _LENIENT = frozenset(
     f"numpy.{name}"
     for name in """tril triu diff convolve correlate squeeze argsort sort argpartition partition take
-    quantile percentile nanquantile nanpercentile median put""".split()
+    quantile percentile nanquantile nanpercentile median meshgrid""".split()
 )
 
 

@@ -12,18 +12,15 @@ from shardlint.ops.arrays import (
     as_array,
     broadcast_dims,
     different,
-    one_axis,
     shown,
     size_of,
     with_dims,
-    with_dtype,
 )
 from shardlint.ops.dimensions import broadcast_onto
 from shardlint.ops.registry import (
     Call,
     OpContext,
     OpError,
-    UnknownArgument,
     is_none,
     model,
     names,
@@ -269,101 +266,6 @@ def at_get(call: Call) -> Value:
 # --- functions ---------------------------------------------------------------------------------------------------
 
 
-@model(
-    "a, indices, axis=None, out=None, mode=None, unique_indices=False, indices_are_sorted=False, fill_value=None",
-    "jax.numpy.take",
-)
-def take(call: Call) -> Value:
-    value, where = array(call, "a"), as_array(call["indices"]) or UNKNOWN_ARRAY
-    if dtypes.is_kind(where.dtype, "floating", "complex", "bool"):
-        raise OpError(
-            "ST212", f"{call.name}: indices are integers, got {where.dtype}", operand=1
-        )
-    if where.dims is None:
-        return with_dims(value, None)
-    gathered = tuple(Dimension(dim.size) for dim in where.dims)
-    empty = any(dim.size == 0 for dim in gathered)
-    if is_none(call["axis"]):
-        nothing = value.dims is not None and any(dim.size == 0 for dim in value.dims)
-        return with_dims(value, None if nothing and not empty else gathered)
-    if value.dims is None:
-        return value
-    axis = one_axis(call, call["axis"], len(value.dims), value)
-    if value.dims[axis].size == 0 and not empty:
-        return with_dims(value, None)  # only an empty take is fine
-    return with_dims(value, value.dims[:axis] + gathered + value.dims[axis + 1 :])
-
-
-@model("arr, indices, axis=-1, mode=None, fill_value=None", "jax.numpy.take_along_axis")
-def take_along_axis(call: Call) -> Value:
-    value, where = array(call, "arr"), array(call, "indices")
-    if dtypes.is_kind(where.dtype, "floating", "complex", "bool"):
-        raise OpError(
-            "ST212", f"{call.name}: indices are integers, got {where.dtype}", operand=1
-        )
-    if value.dims is None or where.dims is None or is_none(call["axis"]):
-        return with_dims(value, None)
-    if len(value.dims) != len(where.dims):
-        raise OpError(
-            "ST214",
-            f"{call.name}: {shown(value)} and indices {shown(where)} differ in rank",
-        )
-    axis = one_axis(call, call["axis"], len(value.dims), value)
-    trimmed = [
-        with_dims(v, v.dims[:axis] + v.dims[axis + 1 :])
-        for v in (value, where)
-        if v.dims is not None
-    ]
-    others = broadcast_dims(call.name, trimmed, call.ctx, "ST214")
-    assert others is not None
-    return with_dims(
-        value, (*others[:axis], Dimension(where.dims[axis].size), *others[axis:])
-    )
-
-
-@model(
-    "condition, a, axis=None, *, size=None, fill_value=0, out=None",
-    "jax.numpy.compress",
-)
-@model("condition, arr, *, size=None, fill_value=0", "jax.numpy.extract")
-@model("arr, obj, values, axis=None", "jax.numpy.insert")
-@model("arr, obj, axis=None, *, assume_unique_indices=False", "jax.numpy.delete")
-@model("filt, trim='fb', axis=None", "jax.numpy.trim_zeros")
-def of_unknown_length(call: Call) -> Value:
-    """How many elements are left depends on values."""
-    value = array(
-        call, next(name for name in ("a", "arr", "filt") if name in call.args)
-    )
-    if call.last == "extract" or is_none(call.get("axis")):
-        return ArrayValue((Dimension(None),), None)
-    if value.dims is None:
-        return UNKNOWN_ARRAY
-    axis = one_axis(call, call["axis"], len(value.dims), value)
-    return with_dims(
-        with_dtype(value, None),
-        (*value.dims[:axis], Dimension(None), *value.dims[axis + 1 :]),
-    )
-
-
-@model(
-    "arr, indices, values, axis, inplace=True, *, mode=None", "jax.numpy.put_along_axis"
-)
-@model("a, ind, v, mode=None, *, inplace=True", "jax.numpy.put")
-@model("arr, mask, vals, *, inplace=True", "jax.numpy.place")
-def put(call: Call) -> Value:
-    """A new array like the old one: ``inplace=False`` has to be said."""
-    if static_int(call["inplace"]) != 0:
-        raise UnknownArgument
-    return with_dtype(array(call, "a" if "a" in call.args else "arr"), None)
-
-
-@model("a, choices, out=None, mode='raise'", "jax.numpy.choose")
-@model(
-    "multi_index, dims, mode='raise', order='C', *, dtype=None",
-    "jax.numpy.ravel_multi_index",
-)
 @model("func1d, axis, arr, *args, **kwargs", "jax.numpy.apply_along_axis")
-@model("func, a, axes", "jax.numpy.apply_over_axes")
-@model("x, condlist, funclist, *args, **kw", "jax.numpy.piecewise")
 def open_result(call: Call) -> Value:
     return UNKNOWN_ARRAY

@@ -12,17 +12,27 @@ from shardlint.values import (
     CollectionValue,
     Dimension,
     IntValue,
+    Literal,
     SequenceValue,
     Value,
 )
 
+_FLAT = Literal(None)
 _Rule: TypeAlias = "Callable[[Call, ArrayValue, int], Value | None]"
 
 
 def of_call(call: Call) -> Value | None:
     """The result, in the global view; None where nothing is known of it."""
-    name, rule = _RULES.get(call.qualname, ("", None))
+    qualname = call.qualname
+    if qualname.startswith("numpy."):
+        qualname = f"jax.{qualname}"  # its twin
+    rank = _OF_ONE_RANK.get(qualname)
+    if rank is not None:
+        return ArrayValue((Dimension(None),) * rank)
+    name, rule = _RULES.get(qualname, ("", None))
     value = _first(name, call.args.get(name))
+    if rule is _other_length and call.args.get("axis", _FLAT) == _FLAT:
+        return ArrayValue((Dimension(None),))
     if rule is None or value is None or value.dims is None:
         return None
     if call.ctx.view is not None or call.ctx.explicit is not None or value.mesh:
@@ -69,11 +79,25 @@ def _one_more(call: Call, value: ArrayValue, rank: int) -> Value | None:
     return _of_rank(value, rank + 1) if is_one else None
 
 
+def _other_length(call: Call, value: ArrayValue, rank: int) -> Value | None:
+    """How many entries are left along one dimension depends on values."""
+    axis = call.args["axis"]
+    size = axis.size if isinstance(axis, IntValue) else None
+    number = None if size is None else size.constant
+    if number is None or not -rank <= number < rank:
+        return ArrayValue((Dimension(None),) * rank)
+    dims = [Dimension(dim.size) for dim in value.dims or ()]
+    dims[number] = Dimension(None)
+    return ArrayValue(tuple(dims))
+
+
 def _parts(call: Call, value: ArrayValue, rank: int) -> Value | None:
     """Any number of arrays of one rank."""
     return CollectionValue(_of_rank(value, rank))
 
 
+#: Functions that give arrays of this rank whatever they are given.
+_OF_ONE_RANK = {"jax.numpy.arange": 1}
 #: By function: the parameter that is the array, or are the arrays, and what follows from it.
 _RULES: dict[str, tuple[str, _Rule]] = {
     "jax.numpy.flip": ("m", _same_shape),
@@ -90,6 +114,13 @@ _RULES: dict[str, tuple[str, _Rule]] = {
     "jax.numpy.concatenate": ("arrays", _along_one),
     "jax.numpy.stack": ("arrays", _one_more),
     "jax.numpy.expand_dims": ("a", _one_more),
+    "jax.numpy.compress": ("a", _other_length),
+    "jax.numpy.delete": ("arr", _other_length),
+    "jax.numpy.extract": ("arr", _other_length),
+    "jax.numpy.insert": ("arr", _other_length),
+    "jax.numpy.place": ("arr", _same_shape),
+    "jax.numpy.put": ("a", _same_shape),
+    "jax.numpy.put_along_axis": ("arr", _same_shape),
     "jax.numpy.split": ("ary", _parts),
     "jax.numpy.array_split": ("ary", _parts),
     "jax.numpy.hsplit": ("ary", _parts),

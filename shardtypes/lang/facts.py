@@ -99,6 +99,14 @@ class Facts:
         """Add ``a >= b``."""
         return self._add(Fact("at least", Size.of(a), Size.of(b)))
 
+    def even(self, size: Size) -> Facts:
+        """Add that every ``a//b`` in ``size`` comes out even: what ``reshape(a//b, b)`` relies on."""
+        facts = self
+        for operation in size.operations():
+            if operation.op == "//":
+                facts = facts.divides(operation.args[1], operation.args[0])
+        return facts
+
     def _add(self, fact: Fact) -> Facts:
         if fact in self.items:
             return self

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import Protocol, TypeAlias
 
-from shardtypes.semantics.array import Dim, Shape, SizesDiffer
+from shardtypes.semantics.array import Array, Dim, Shape, SizesDiffer
+from shardtypes.semantics.mismatches import Mismatch
 from shardtypes.semantics.registry import Refused
 
-Why: TypeAlias = "Refused | str | None"
+Why: TypeAlias = "Refused | Mismatch | str | None"
 """What JAX says then; a text is of operands that do not fit."""
 
 
@@ -20,11 +22,23 @@ class Comparison(Protocol):
     def require_equal(self, a: Dim, b: Dim, why: Why) -> None:
         """Raises where two sizes certainly differ. ``why`` JAX then refuses them, where no operation pairs them."""
 
-    def broadcast(self, shapes: Sequence[Shape]) -> Shape:
-        """The shape that shapes broadcast to. Raises where they certainly do not."""
+    def broadcast(self, shapes: Sequence[Shape], why: Why) -> Shape:
+        """The shape that shapes broadcast to. Raises where they certainly do not: ``why`` JAX then refuses them."""
 
-    def divided(self, size: Dim, count: int) -> Dim:
-        """The size of each of ``count`` equal parts. Raises where a size certainly has none."""
+    def either(self, a: Dim, b: Dim) -> Dim:
+        """The size of two dimensions that are of one size: what says more of it."""
+
+    def divided(self, size: Dim, count: Dim, why: Why) -> Dim:
+        """The size of each of ``count`` equal parts. Raises where a size certainly has none: ``why`` JAX then says."""
+
+    def unknown(self) -> Dim:
+        """A size of which nothing is known."""
+
+    def is_known(self, size: Dim) -> bool:
+        """Whether anything is known of a size."""
+
+    def numpy_refuses(self, why: Refused) -> None:
+        """Raises if it is NumPy's function of the name that is called: it refuses what JAX takes."""
 
 
 class Numbers:
@@ -35,15 +49,27 @@ class Numbers:
         if isinstance(a, int) and isinstance(b, int) and a != b:
             raise SizesDiffer(f"{int(a)} is not {int(b)}")
 
-    def divided(self, size: Dim, count: int) -> Dim:
+    def unknown(self) -> Dim:
+        return None
+
+    def is_known(self, size: Dim) -> bool:
+        return size is not None
+
+    def numpy_refuses(self, why: Refused) -> None:
+        """These are JAX's functions."""
+
+    def divided(self, size: Dim, count: Dim, why: Why) -> Dim:
         """Raises Refused for a number that is no multiple."""
-        if size is None:
+        if size is None or count is None:
             return None
-        if isinstance(size, int) and size % count:
-            raise Refused(f"a size of {size} is not divisible by {count}", "sizes")
+        if isinstance(size, int) and isinstance(count, int) and size % count:
+            raise undivided(size, count, why)
         return size // count
 
-    def broadcast(self, shapes: Sequence[Shape]) -> Shape:
+    def either(self, a: Dim, b: Dim) -> Dim:
+        return b if a is None else a
+
+    def broadcast(self, shapes: Sequence[Shape], why: Why) -> Shape:
         """Raises SizesDiffer where two numbers do not broadcast."""
         result: Shape = ()
         for shape in shapes:
@@ -98,11 +124,57 @@ def require_equal(a: Dim, b: Dim, why: Why = None) -> None:
     _comparison.get().require_equal(a, b, why)
 
 
-def common_shape(shapes: Sequence[Shape]) -> Shape:
+def either(a: Dim, b: Dim) -> Dim:
+    """The size of two dimensions that are of one size."""
+    return _comparison.get().either(a, b)
+
+
+def common_shape(shapes: Sequence[Shape], why: Why = None) -> Shape:
     """The shape that shapes broadcast to. Raises, numbers SizesDiffer, where they do not."""
-    return _comparison.get().broadcast(shapes)
+    return _comparison.get().broadcast(shapes, why)
 
 
-def divided(size: Dim, count: int) -> Dim:
+def divided(size: Dim, count: Dim, why: Why = None) -> Dim:
     """The size of each of ``count`` equal parts. Raises, numbers Refused, where there are none."""
-    return _comparison.get().divided(size, count)
+    if count == 1:
+        return size
+    return _comparison.get().divided(size, count, why)
+
+
+def undivided(size: Dim, count: Dim, why: Why) -> Refused:
+    """What JAX says of a size that has not so many equal parts."""
+    if isinstance(why, Refused):
+        return why
+    text = f"a size of {size} is not divisible by {count}"
+    return Refused(text if why is None else str(why), "sizes")
+
+
+def unknown() -> Dim:
+    """A size of which nothing is known."""
+    return _comparison.get().unknown()
+
+
+def is_known(size: Dim) -> bool:
+    """Whether anything is known of a size."""
+    return _comparison.get().is_known(size)
+
+
+def numpy_refuses(why: Refused) -> None:
+    """Raises if it is NumPy's function of the name that is called: it refuses what JAX takes."""
+    _comparison.get().numpy_refuses(why)
+
+
+def of_common_rank(arrays: Sequence[Array]) -> list[Array]:
+    """Arrays that are of one rank: those of which it is not known have that of the others."""
+    ranks = [len(array.shape) for array in arrays if array.shape is not None]
+    if not ranks:
+        return list(arrays)
+    return [of_rank(array, ranks[0]) for array in arrays]
+
+
+def of_rank(array: Array, rank: int) -> Array:
+    """The array, of that rank and unknown sizes where its rank is not known."""
+    if array.shape is not None:
+        return array
+    sizes = tuple(unknown() for _ in range(rank))
+    return replace(array, shape=sizes)

@@ -27,7 +27,11 @@ from shardtypes.semantics.array import (
     UnknownRank,
     Varying,
 )
-from shardtypes.semantics.comparison import are_names_known, require_equal
+from shardtypes.semantics.comparison import (
+    are_names_known,
+    either,
+    require_equal,
+)
 from shardtypes.semantics.letters import Factors, Letters
 from shardtypes.semantics.propagation import propagated
 from shardtypes.semantics.relation import (
@@ -560,8 +564,9 @@ def shape_of_letters(
     sizes: dict[str, Dim] = {}
     for operand, dims in zip(operands, letters.operands, strict=True):
         for size, factors in zip(operand.dims, dims, strict=True):
-            if len(factors) == 1 and sizes.get(factors[0]) is None:
-                sizes[factors[0]] = size
+            if len(factors) == 1:
+                letter = factors[0]
+                sizes[letter] = either(sizes.get(letter), size)
     return [
         tuple(_size(factors, sizes) for factors in dims) for dims in letters.results
     ]

@@ -51,7 +51,6 @@ def unread(qualname: str) -> tuple[str, ...]:
 
 
 @cache
-@cache
 def public_signature(qualname: str) -> Signature:
     """The parameters of a public function, as far as its lowering takes them."""
     own = signature(_lowerings[qualname])
@@ -68,16 +67,40 @@ def register(prefix: str, functions: Mapping[str, Lowering], unread: str = "") -
         lowering(f"{prefix}.{name}", unread=unread)(function)
 
 
+Reason: TypeAlias = Literal[
+    "sizes",
+    "ranks",
+    "dtypes",
+    "indices",
+    "operands",
+    "equations",
+    "patterns",
+    "joins",
+]
+"""Of what JAX says that it does not fit. An equation is that of an einsum, a pattern one of einops; joined are arrays,
+and what is chosen of."""
+
+
 class Refused(TypeError, ValueError):
-    """Raised for a call that JAX certainly refuses: for the sizes, ranks or dtypes of what it is given."""
+    """Raised for a call that JAX certainly refuses: for the sizes, ranks or dtypes of what it is given. ``operand`` is
+    the array that is to blame, if one is."""
 
     def __init__(
         self,
         text: str,
-        of: Literal["sizes", "ranks", "dtypes", "indices", "operands"] = "operands",
+        of: Reason = "operands",
+        operand: int | None = None,
     ) -> None:
         super().__init__(text)
         self.of = of
+        self.operand = operand
+
+
+class NegativeSize(Refused):
+    """Raised for a shape with a negative size. NumPy takes one for what the other sizes leave."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text, "sizes")
 
 
 class Unsupported(Exception):

@@ -83,6 +83,8 @@ def bounds(start: Any, stop: Any, size: Number) -> tuple[Number, Number]:
     if is_number(size):
         first, last, _ = slice(start, stop).indices(size)
         return first, max(last, first)
+    if start is None and stop is None:
+        return 0, size
     low: Number = 0
     if start is not None:
         low = _from_start(start, size)

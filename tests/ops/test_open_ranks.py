@@ -30,7 +30,7 @@ CALLS = {
     "jnp.rot90(x, n)": ((1, 2), "_ _"),
     "jnp.swapaxes(x, n, 0)": ((0, 1), "_ _"),
     "jnp.moveaxis(x, n, 0)": ((0, 1), "_ _"),
-    "jnp.stack([x, x], axis=n)": ((0, 2), "_ _ _"),
+    "jnp.stack([x, x], axis=n)": ((0, 2), "2 _ _"),
     "jnp.concatenate([x, x], axis=n)": ((0, 1), "_ _"),
     "jnp.stack(x, axis=n)": ((0, 1), "_ _"),
     "jnp.concatenate(jnp.ones((2, 3, 4)), axis=n)": ((0, 1), "_ _"),
@@ -44,11 +44,20 @@ CALLS = {
     "jnp.linspace(0.0, 1.0, n)": ((2, 3), "_"),
     "jnp.broadcast_to(x, (n, 2, 3))": ((1, 2), "_ 2 3"),
     "jax.nn.one_hot(jnp.arange(2), n)": ((2, 3), "2 _"),
+    "jnp.zeros((n, 3))": ((1, 2), "_ 3"),
+    "jnp.full(n, 0.5)": ((1, 2), "_"),
+    "jnp.eye(n, 3)": ((1, 2), "_ 3"),
+    "jnp.arange(n)": ((1, 2), "_"),
+    "jnp.arange(0, n, 2)": ((1, 3), "_"),
+    "jnp.reshape(x, (n, 3))": ((2,), "2 3"),
+    "x.reshape(n, -1)": ((1, 2), "_ _"),
+    "jnp.hamming(n)": ((1, 2), "_"),
 }
 
 
 def inferred(expression: str) -> Value:
     source = f"""
+import einops
 import jax
 import jax.numpy as jnp
 
@@ -91,7 +100,6 @@ def test_the_rank_is_known_and_that_of_jax(expression: str) -> None:
         "jnp.tile(x, a.reps)",
         "jnp.concatenate([x, x], axis=a.axis)",
         "jnp.expand_dims(x, a.axes)",
-        "jnp.stack([x, x], axis=a.axis)",
     ],
 )
 def test_what_may_be_several_numbers_leaves_the_rank_open(expression: str) -> None:

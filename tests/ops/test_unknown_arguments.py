@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import einops
 import jax
 import jax.numpy as jnp
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from shardlint.values import ArrayValue, Dimension, SequenceValue, Value
 from tests.ops.test_open_ranks import inferred
 
+LIBRARIES = {"einops": einops, "jax": jax, "jnp": jnp}
 X = jnp.ones((2, 3))
 WIDE = jnp.ones((4, 2, 3))
 KEY, OLD_KEY = jax.random.key(0), jax.random.PRNGKey(0)
@@ -74,6 +76,41 @@ CALLS: dict[str, tuple[tuple[Any, ...], str]] = {
         "float32[2 3]",
     ),
     "jax.random.choice(u, x)": ((KEY, OLD_KEY), "float32[3]"),
+    "jax.random.normal(jax.random.key(0), u)": ((2, (2, 3)), "float32[?]"),
+    "jnp.zeros(u, jnp.bfloat16)": ((2, (2, 3)), "bfloat16[?]"),
+    "jnp.full((2, 3), 0.5, u)": (("float32", "int32"), "?[2 3]"),
+    "jnp.arange(u)": ((3, 4.5), "?[_]"),
+    "jnp.zeros_like(u)": (ANY_ARRAY, "?[?]"),
+    "jnp.zeros((2, 3), device=u)": ((None, jax.devices()[0]), "float32[2 3]"),
+    "jnp.ravel(x, order=u)": (("C", "F"), "float32[6]"),
+    "jnp.insert(x, 0, u, axis=0)": ((7.0, jnp.ones(3), X), "float32[_ 3]"),
+    "jax.lax.select(u, x, x)": ((True, X > 0), "float32[2 3]"),
+    "jax.lax.select(x > 0, u, u)": ((X,), "?[2 3]"),
+    "jnp.einsum('ab->ba', x, preferred_element_type=u)": (
+        ("float32", "bfloat16"),
+        "?[3 2]",
+    ),
+    "jnp.eye(3, k=u)": ((0, 1), "float32[3 3]"),
+    "jnp.take(x, jnp.arange(2), axis=0, mode=u)": (("clip", "wrap"), "float32[2 3]"),
+    "jnp.take(x, u, axis=0)": (
+        (0, jnp.arange(2), jnp.zeros((4, 5), int)),
+        "float32[?]",
+    ),
+    "jnp.take_along_axis(x, u, axis=1)": ((jnp.zeros((2, 4), int),), "float32[2 _]"),
+    "jnp.delete(x, u, axis=0)": ((0, 1), "?[_ 3]"),
+    "jnp.stack([x, x], axis=u)": ((0, 1, 2), "float32[2 _ _]"),
+    "jnp.concatenate([x, u])": ((X, X[:1]), "?[_ 3]"),
+    "jnp.matmul(x, u)": ((jnp.ones(3), X.T, jnp.ones((4, 3, 2))), "?[?]"),
+    "jnp.einsum('ab,bc->ac', x, u)": ((X.T, jnp.ones((3, 4))), "?[2 _]"),
+    "jnp.einsum('...a,ab->...b', u, x)": ((jnp.ones(2), X.T, WIDE.mT), "?[?]"),
+    "jnp.einsum('...,cac->...', u, u)": ((jnp.ones((2, 2, 2)),), "?[_ _ _]"),
+    "einops.rearrange(u, 'b (h k) -> b h k', h=2)": ((X.T,), "?[_ 2 _]"),
+    "einops.rearrange(x, 'b (h k) -> b h k', h=u)": ((1, 3), "float32[2 _ _]"),
+    "einops.reduce(x, 'a b -> a', u)": (("mean", "max"), "float32[2]"),
+    "x.reshape(u)": ((6, (3, 2)), "float32[?]"),
+    "x.reshape(u, 3)": ((2,), "float32[_ 3]"),
+    "x.reshape(u, -1)": ((1, 2, 3), "float32[_ _]"),
+    "jnp.reshape(u, (6, -1))": ((X, WIDE), "?[6 _]"),
 }
 
 
@@ -114,7 +151,7 @@ def test_what_is_told_holds_whatever_it_is(expression: str) -> None:
     told = inferred(_asked(expression))
     assert shown(told) == wanted
     for chosen in choices:
-        real = eval(expression, {"jax": jax, "jnp": jnp, "x": X, "u": chosen})
+        real = eval(expression, {**LIBRARIES, "x": X, "u": chosen})
         assert fits(told, real), chosen
 
 

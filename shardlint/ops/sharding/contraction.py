@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from shardlint.ops.arrays import ONE
-from shardlint.ops.contraction import (
+from shardlint.ops.equations import (
     Equation,
     dimension_numbers,
     parse_equation,

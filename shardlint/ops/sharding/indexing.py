@@ -109,6 +109,11 @@ def _partly(op: Op, out: ArrayValue, origins: Origins) -> ArrayValue:
     return result
 
 
+def _of_the_table(origins: Origins) -> Origins:
+    """Dimensions of the result that are those of the first operand; those of indices are new ones."""
+    return [one if one is not None and one[0] == 0 else None for one in origins]
+
+
 def _looked_up(
     op: Op,
     out: ArrayValue,
@@ -125,6 +130,7 @@ def _looked_up(
     if any(o.pending or o.dims is None or o.dtype == "bool" for o in indices):
         return unknown(out)
     axes = index_axes(indices)
+    origins = _of_the_table(origins)
     fresh = [k for k, origin in enumerate(origins) if origin is None]
     if axes is None or len(fresh) != len(axes) or not is_run(fresh):
         return unknown(out)

@@ -164,7 +164,9 @@ def _uneven(steps: Array, widths: Array) -> Array:
     before = slopes[..., :-1]
     behind = slopes[..., 1:]
     middle = divide(before * right + behind * left, total)
-    return concatenate([slopes[..., :1], middle, slopes[..., -1:]], -1)
+    first = slopes[..., :1]
+    last = slopes[..., -1:]
+    return concatenate([first, middle, last], -1)
 
 
 @lowering(f"{_JNP}.unwrap")
@@ -354,11 +356,12 @@ def cross(
         return strong(first - second)
     if sizes != (3, 3):
         raise Unsupported("a cross product of two and three components")
-    parts = [
-        x[..., i] * y[..., j] - x[..., j] * y[..., i]
-        for i, j in ((1, 2), (2, 0), (0, 1))
-    ]
-    columns = [expand_dims(strong(part), -1) for part in parts]
+    columns = []
+    for i, j in ((1, 2), (2, 0), (0, 1)):
+        first = x[..., i] * y[..., j]
+        second = x[..., j] * y[..., i]
+        part = strong(first - second)
+        columns.append(expand_dims(part, -1))
     return moveaxis(concatenate(columns, -1), -1, axisc)
 
 

@@ -8,11 +8,18 @@ from dataclasses import replace
 from typing import Any
 
 from shardtypes.lang import dtypes
-from shardtypes.semantics.array import Array, Varying
-from shardtypes.semantics.comparison import require_equal
+from shardtypes.lang.frozen import frozen
+from shardtypes.semantics.array import Array, Dim, Varying
+from shardtypes.semantics.comparison import (
+    are_names_known,
+    common_shape,
+    either,
+    numpy_refuses,
+    of_rank,
+    require_equal,
+)
 from shardtypes.semantics.lowerings.convert import (
     ArrayLike,
-    AxisOutOfRange,
     asarray,
     axis_of,
     cast,
@@ -26,6 +33,7 @@ from shardtypes.semantics.lowerings.convert import (
 from shardtypes.semantics.lowerings.operators import conjugate, multiply
 from shardtypes.semantics.lowerings.reductions import accumulated
 from shardtypes.semantics.lowerings.shapes import moveaxis, ravel
+from shardtypes.semantics.mismatches import Contraction, Equation
 from shardtypes.semantics.primitive import evaluating
 from shardtypes.semantics.primitives import elementwise as e
 from shardtypes.semantics.primitives.collectives import pvary
@@ -36,6 +44,16 @@ from shardtypes.semantics.registry import Refused, Unsupported, lowering
 from shardtypes.semantics.sizes import greatest, is_number, least
 
 _JNP, _LAX = "jax.numpy", "jax.lax"
+
+
+@frozen
+class Parsed:
+    """An equation and its operands: the letters of each and of the result, and those that stand for an ellipsis."""
+
+    arrays: Sequence[Array]
+    inputs: Sequence[str]
+    output: str
+    dots: str
 
 
 def _of_one_dtype(*arrays: Array) -> list[Array]:
@@ -71,12 +89,19 @@ def _holds_more(wide: str | None, dtype: str | None) -> bool:
 # --- einsum -------------------------------------------------------------------------------------------------------
 
 
-def parsed(subscripts: str, ranks: Sequence[int]) -> tuple[list[str], str]:
+def parsed(subscripts: str, arrays: Sequence[Array]) -> Parsed:
     """The letters of each operand and of the result; an ellipsis becomes letters of its own."""
     text = subscripts.replace(" ", "")
     left, arrow, right = text.partition("->")
     inputs = left.split(",")
-    check_terms(subscripts, [one.replace("...", ".") for one in inputs], ranks)
+    terms = [one.replace("...", ".") for one in inputs]
+    if arrow:
+        check_letters(subscripts, [*terms, right.replace("...", "")])
+        check_equation(subscripts, inputs, right.replace("...", ""))
+    else:
+        check_letters(subscripts, terms)
+    arrays = of_terms(subscripts, terms, arrays)
+    ranks = [array.rank for array in arrays]
     spare = [letter for letter in string.ascii_letters if letter not in text]
     extra = [
         rank - len(one.replace("...", "")) if "..." in one else 0
@@ -94,9 +119,23 @@ def parsed(subscripts: str, ranks: Sequence[int]) -> tuple[list[str], str]:
             for letter in set(letters)
             if letters.count(letter) == 1 and letter not in dots
         )
-        return written, dots + "".join(once)
-    check_equation(subscripts, inputs, right.replace("...", ""))
-    return written, right.replace("...", dots)
+        return Parsed(arrays, written, dots + "".join(once), dots)
+    if right.count("...") > 1:
+        why = Refused(f"two ellipses in one term of '{subscripts}'", "equations")
+        if dots:
+            raise why
+        numpy_refuses(why)
+    return Parsed(arrays, written, right.replace("...", dots), dots)
+
+
+def check_letters(text: str, terms: Sequence[str]) -> None:
+    """Raises Refused for terms of anything but letters; an ellipsis is a point in them."""
+    for term in terms:
+        if term.count(".") > 1 and ".." not in term:
+            raise Refused(f"two ellipses in one term of '{text}'", "equations")
+        for letter in term.replace(".", "", 1):
+            if not letter.isalnum():  # JAX takes digits for letters
+                raise Refused(f"'{letter}' in '{text}' is not a letter", "equations")
 
 
 def check_equation(
@@ -105,23 +144,86 @@ def check_equation(
     """Raises Refused for names of the output that are in no input, or twice in it."""
     for name in output:
         if not any(name in term for term in inputs):
-            raise Refused(f"'{name}' of the output is in no input of '{text}'")
+            text = f"'{name}' of the output is in no input of '{text}'"
+            raise Refused(text, "equations")
         if output.count(name) > 1:
-            raise Refused(f"'{name}' is twice in the output of '{text}'")
+            text = f"'{name}' is twice in the output of '{text}'"
+            raise Refused(text, "equations")
 
 
-def check_terms(
-    text: str, inputs: Sequence[str | list[str]], ranks: Sequence[int]
-) -> None:
-    """Raises Refused where the terms are not those of operands of these ranks; an ellipsis is a point in them."""
-    if len(inputs) != len(ranks):
-        count = f"{len(inputs)} operands, but {len(ranks)} are given"
-        raise Refused(f"'{text}' has {count}")
-    for i, (term, rank) in enumerate(zip(inputs, ranks, strict=True)):
+def of_terms(
+    text: str, inputs: Sequence[str | list[str]], arrays: Sequence[Array]
+) -> list[Array]:
+    """The operands of the ranks of their terms, where these are not known. Raises Refused where they are of others; an
+    ellipsis is a point in a term."""
+    if len(inputs) != len(arrays):
+        count = f"{len(inputs)} operands, but {len(arrays)} are given"
+        raise Refused(f"'{text}' has {count}", "equations")
+    found = []
+    for i, (term, array) in enumerate(zip(inputs, arrays, strict=True)):
         is_open = "." in term
-        extra = rank - len(term) + is_open
+        if not is_open:
+            array = of_rank(array, len(term))
+        extra = array.rank - len(term) + is_open
         if extra < 0 or (extra and not is_open):
-            raise Refused(f"the term of operand {i} in '{text}' does not fit it")
+            written = _shown_term(term)
+            why = f"'{written}' of '{text}' does not fit operand {i}"
+            raise Refused(why, "equations", i)
+        found.append(array)
+    return found
+
+
+def _shown_term(term: str | list[str]) -> str:
+    between = "" if isinstance(term, str) else " "
+    return between.join("..." if name == "." else name for name in term)
+
+
+def _letter_sizes(
+    text: str, equation: Parsed, terms: Sequence[Sequence[str]]
+) -> dict[str, Dim]:
+    """The size of each letter: one of 1 is stretched. Raises where one has several sizes. ``terms`` are the operands'
+    as they are written."""
+    shapes = tuple(array.dims for array in equation.arrays)
+    sizes: dict[str, Dim] = {}
+    seen: dict[str, int] = {}
+    ellipses = []
+    for i, (letters, shape) in enumerate(zip(equation.inputs, shapes, strict=True)):
+        pairs = list(zip(letters, shape, strict=True))
+        ellipses.append(tuple(size for one, size in pairs if one in equation.dots))
+        for letter, size in pairs:
+            if letter in equation.dots:
+                continue
+            before = sizes.get(letter)
+            is_stretched = 1 in (before, size) and before != size
+            if seen.get(letter) == i and is_stretched:
+                raise Unsupported("a diagonal of a row: releases of JAX differ")
+            if letter not in seen or before == 1:
+                sizes[letter] = size
+                seen[letter] = i
+            elif size != 1:
+                name = _as_written(letter, i, equation, terms)
+                why = Equation(text, name, tuple(terms), shapes, seen[letter], i)
+                require_equal(before, size, why)
+                sizes[letter] = either(before, size)
+    batch = common_shape(
+        ellipses, Refused("dimensions of '...' do not broadcast", "equations")
+    )
+    first = len(equation.dots) - len(batch)
+    sizes.update(zip(equation.dots[first:], batch, strict=True))
+    return sizes
+
+
+def _as_written(
+    letter: str, i: int, equation: Parsed, terms: Sequence[Sequence[str]]
+) -> str:
+    """How the equation calls a letter that operand ``i`` has."""
+    letters = equation.inputs[i]
+    term = list(terms[i])
+    place = letters.index(letter)
+    if "..." not in term or term.index("...") > place:
+        return term[place]
+    after = len(letters) - place
+    return term[-after]
 
 
 @lowering(f"{_JNP}.einsum", unread="out_sharding")
@@ -138,13 +240,30 @@ def einsum(
         raise Unsupported("an einsum in the form of lists")
     given = [asarray(x) for x in operands]
     arrays = added_up_in(preferred_element_type, _of_one_dtype(*given))
-    inputs, output = parsed(subscripts, [array.rank for array in arrays])
-    found = asarray(contracted(arrays, inputs, output), preferred_element_type)
+    equation = parsed(subscripts, arrays)
+    terms = subscripts.replace(" ", "").partition("->")[0].split(",")
+    product = summed(subscripts, equation, list(map(in_letters, terms)))
+    found = asarray(product, preferred_element_type)
     kinds = {dtypes.KIND_OF.get(one.dtype or "") for one in given}
     if len(given) > 2 and len(kinds) > 1 and not evaluating():
         # in which dtype JAX adds up two of them depends on its order, and it may refuse that one
         return replace(found, dtype=None)
     return found
+
+
+def in_letters(term: str) -> list[str]:
+    """The letters of a term, an ellipsis among them."""
+    letters = list(term.replace("...", "."))
+    return ["..." if letter == "." else letter for letter in letters]
+
+
+def summed(text: str, equation: Parsed, terms: Sequence[Sequence[str]]) -> Array:
+    """What an equation gives of its operands. ``terms`` are theirs as they are written."""
+    if not are_names_known():
+        return contracted(equation.arrays, equation.inputs, equation.output)
+    sizes = _letter_sizes(text, equation, terms)
+    found = contracted(equation.arrays, equation.inputs, equation.output)
+    return replace(found, shape=tuple(sizes[letter] for letter in equation.output))
 
 
 def contracted(arrays: Sequence[Array], inputs: Sequence[str], output: str) -> Array:
@@ -198,8 +317,8 @@ def _pair(
     shared = [letter for letter in first if letter in second]
     batch = [letter for letter in shared if letter in kept]
     summed = [letter for letter in shared if letter not in kept]
-    contracting = tuple(map(first.index, summed)), tuple(map(second.index, summed))
-    batching = tuple(map(first.index, batch)), tuple(map(second.index, batch))
+    contracting = _places(summed, first, second)
+    batching = _places(batch, first, second)
     numbers = contracting, batching
     letters = [
         *batch,
@@ -207,6 +326,15 @@ def _pair(
         *(x for x in second if x not in shared),
     ]
     return dot_general(a, b, dimension_numbers=numbers), "".join(letters)
+
+
+def _places(letters: Sequence[str], *terms: str) -> tuple[tuple[int, ...], ...]:
+    """Where letters stand in each of the terms."""
+    found = []
+    for term in terms:
+        places = [term.index(letter) for letter in letters]
+        found.append(tuple(places))
+    return tuple(found)
 
 
 def _alone_summed(array: Array, letters: str, others: set[str]) -> tuple[Array, str]:
@@ -256,16 +384,34 @@ def matmul(
 ) -> Array:
     x, y = _operands(a, b, preferred_element_type)
     for i, operand in enumerate((x, y)):
-        if operand.rank == 0:
-            raise Refused(f"operand {i} is a scalar; multiply with *")
-    require_equal(x.dims[-1], y.dims[max(y.rank - 2, 0)])
+        if operand.shape == ():
+            text = f"operand {i} is a scalar; multiply with *"
+            raise Refused(text, "operands", i)
+    inner = max(y.rank - 2, 0)
+    why = Contraction(x.dims, x.rank - 1, y.dims, inner)
+    require_equal(x.dims[-1], y.dims[inner], why)
+    sizes = common_shape(
+        [x.dims[:-2], y.dims[:-2]], "batch dimensions do not broadcast"
+    )
     batch = string.ascii_uppercase[: max(x.rank, y.rank, 2) - 2]
     rows = "i" if x.rank > 1 else ""
     columns = "j" if y.rank > 1 else ""
-    left = batch[len(batch) - max(x.rank - 2, 0) :] + rows + "k"
-    right = batch[len(batch) - max(y.rank - 2, 0) :] + "k" + columns
+    of_left = _last(batch, x.rank - 2)
+    of_right = _last(batch, y.rank - 2)
+    left = of_left + rows + "k"
+    right = of_right + "k" + columns
     product = contracted([x, y], [left, right], batch + rows + columns)
+    if are_names_known():
+        of_matrices = product.dims[len(sizes) :]
+        product = replace(product, shape=(*sizes, *of_matrices))
     return asarray(product, preferred_element_type)
+
+
+def _last(letters: str, count: int) -> str:
+    """So many of the letters; none for a negative number."""
+    if count < 1:
+        return ""
+    return letters[-count:]
 
 
 @lowering(f"{_JNP}.dot", unread="out_sharding")
@@ -280,11 +426,27 @@ def dot(
     if not x.rank or not y.rank:
         return asarray(multiply(x, y), preferred_element_type)
     if y.rank > 1:
-        summed = y.rank - 2
+        inner = y.rank - 2
     else:
-        summed = 0
-    found = dot_general(x, y, dimension_numbers=(((x.rank - 1,), (summed,)), ((), ())))
+        inner = 0
+    found = _product(x, y, _one_pair(x.rank - 1, inner))
     return asarray(found, preferred_element_type)
+
+
+def _one_pair(i: int, k: int) -> Any:
+    """The numbers of a product that contracts one dimension of each operand."""
+    contracted_ones = (i,), (k,)
+    no_batch: tuple[tuple[int, ...], ...] = (), ()
+    return contracted_ones, no_batch
+
+
+def _product(x: Array, y: Array, numbers: Any) -> Array:
+    """The product of two operands. Raises where dimensions that meet in it differ."""
+    for left, right in numbers:
+        for i, k in zip(left, right, strict=True):
+            why = Contraction(x.dims, i, y.dims, k)
+            require_equal(x.dims[i], y.dims[k], why)
+    return dot_general(x, y, dimension_numbers=numbers)
 
 
 @lowering(f"{_LAX}.dot", unread="out_sharding")
@@ -305,7 +467,7 @@ def lax_dot(
         )
     if x.rank not in (1, 2) or y.rank not in (1, 2):
         raise Refused("needs vectors or matrices", "ranks")
-    numbers = (((x.rank - 1,), (0,)), ((), ()))
+    numbers = _one_pair(x.rank - 1, 0)
     return lax_dot_general(x, y, numbers, preferred_element_type=preferred_element_type)
 
 
@@ -325,7 +487,7 @@ def lax_dot_general(
     right = asarray(rhs)
     _check_numbers(numbers, left.rank, right.rank)
     x, y = added_up_in(preferred_element_type, [left, right])
-    product = dot_general(x, y, dimension_numbers=numbers)
+    product = _product(x, y, numbers)
     found = asarray(product, preferred_element_type)
     if left.weak and right.weak:
         return weak_as(found, left)
@@ -338,10 +500,11 @@ def _check_numbers(numbers: Any, *ranks: int) -> None:
         if len(pair[0]) != len(pair[1]):
             text = f"dimensions {pair[0]} and {pair[1]} are not of one number"
             raise Refused(text)
-        for axes, rank in zip(pair, ranks, strict=True):
+        for i, (axes, rank) in enumerate(zip(pair, ranks, strict=True)):
             for axis in axes:
                 if not 0 <= axis < rank:
-                    raise AxisOutOfRange(axis, rank)
+                    text = f"operand {i} has no dimension {axis}; none is counted from the end"
+                    raise Refused(text, "ranks", i)
 
 
 @lowering(f"{_LAX}.batch_matmul")
@@ -360,8 +523,8 @@ def inner(a: ArrayLike, b: ArrayLike, *, preferred_element_type: Any = None) -> 
     x, y = _operands(a, b, preferred_element_type)
     if not x.rank or not y.rank:
         return asarray(multiply(x, y), preferred_element_type)
-    numbers = (((x.rank - 1,), (y.rank - 1,)), ((), ()))
-    product = dot_general(x, y, dimension_numbers=numbers)
+    numbers = _one_pair(x.rank - 1, y.rank - 1)
+    product = _product(x, y, numbers)
     return asarray(product, preferred_element_type)
 
 
@@ -381,7 +544,7 @@ def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Array:
 @lowering(f"{_JNP}.vdot", unread="precision")
 def vdot(a: ArrayLike, b: ArrayLike, *, preferred_element_type: Any = None) -> Array:
     x, y = _operands(ravel(a), ravel(b), preferred_element_type)
-    product = dot_general(conjugate(x), y, dimension_numbers=(((0,), (0,)), ((), ())))
+    product = _product(conjugate(x), y, _one_pair(0, 0))
     return asarray(product, preferred_element_type)
 
 
@@ -394,9 +557,14 @@ def vecdot(
     axis: int = -1,
     preferred_element_type: Any = None,
 ) -> Array:
-    arrays = _of_one_dtype(moveaxis(x1, axis, -1), moveaxis(x2, axis, -1))
+    left = moveaxis(x1, axis, -1)
+    right = moveaxis(x2, axis, -1)
+    arrays = _of_one_dtype(left, right)
     x, y = added_up_in(preferred_element_type, arrays)
-    require_equal(x.dims[-1], y.dims[-1])
+    left_end = x.rank - 1
+    right_end = y.rank - 1
+    why = Contraction(x.dims, left_end, y.dims, right_end)
+    require_equal(x.dims[-1], y.dims[-1], why)
     product = multiply(conjugate(x), y)
     found = _added(product, (product.rank - 1,))
     return asarray(found, preferred_element_type)
@@ -414,6 +582,8 @@ def tensordot(
 ) -> Array:
     x, y = _operands(a, b, preferred_element_type)
     if isinstance(axes, int):
+        if not 0 <= axes <= min(x.rank, y.rank):
+            raise Refused(f"axes={axes} of fewer dimensions", "ranks")
         left = tuple(range(x.rank - axes, x.rank))
         right = tuple(range(axes))
     else:
@@ -422,7 +592,9 @@ def tensordot(
         )
         left = tuple(axis_of(k, x.rank) for k in first)
         right = tuple(axis_of(k, y.rank) for k in second)
-    product = dot_general(x, y, dimension_numbers=((left, right), ((), ())))
+        if len(left) != len(right):
+            raise Refused(f"{len(left)} axes against {len(right)}")
+    product = _product(x, y, ((left, right), ((), ())))
     return asarray(product, preferred_element_type)
 
 
@@ -439,7 +611,8 @@ def kron(a: ArrayLike, b: ArrayLike) -> Array:
     left = expand_dims(x, axes=tuple(range(1, 2 * rank, 2)))
     right = expand_dims(y, axes=tuple(range(0, 2 * rank, 2)))
     product = e.mul(left, right)
-    sizes = [m * n for m, n in zip(sizes_of(x), sizes_of(y), strict=True)]
+    pairs = zip(sizes_of(x), sizes_of(y), strict=True)
+    sizes = [m * n for m, n in pairs]
     return reshape(product, new_sizes=tuple(sizes))
 
 

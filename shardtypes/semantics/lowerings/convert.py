@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from shardtypes.lang import dtypes
 from shardtypes.lang.size import Size
 from shardtypes.semantics.array import Array, Dim
+from shardtypes.semantics.comparison import are_names_known
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.local_sizes import capacity_axes, whole
 from shardtypes.semantics.primitives.elementwise import (
@@ -168,9 +169,10 @@ def _of_items(items: Sequence[Any]) -> Array:
 
 def constant(value: complex, shape: Sequence[Dim], dtype: str | None) -> Array:
     """An array of one number."""
-    number = Array(
-        (), dtype, value=Simulated.everywhere(held(np.asarray(value), dtype))
-    )
+    number = Array((), dtype)
+    if not are_names_known():
+        held_value = held(np.asarray(value), dtype)
+        number = replace(number, value=Simulated.everywhere(held_value))
     return broadcast_in_dim(number, shape=tuple(shape), broadcast_dimensions=())
 
 
@@ -413,6 +415,13 @@ def sizes_of(array: Array) -> tuple[Any, ...]:
     if any(size is None for size in array.dims):
         raise Unsupported("a size that is not known")
     return array.dims
+
+
+def with_sizes(shape: Sequence[Any], axis: int, *sizes: Any) -> tuple[Any, ...]:
+    """A shape with other sizes in the place of one."""
+    before = shape[:axis]
+    after = shape[axis + 1 :]
+    return (*before, *sizes, *after)
 
 
 def int_of(x: Any) -> int:

@@ -178,7 +178,8 @@ def conv_general_dilated(
     _require_groups(x, kernel, groups, batches)
     x = _padded_places(x, kernel, padding, strides, spread, dilation)
     for k in range(count):
-        x = _windows(x, 2 + 2 * k, sizes_of(kernel)[2 + k], strides[k], dilation[k])
+        width = sizes_of(kernel)[2 + k]
+        x = _windows(x, 2 + 2 * k, width, strides[k], dilation[k])
     found = _product(x, kernel, groups, batches)
     found = transpose(
         found, tuple(sorted(range(left.rank), key=lambda k: numbers.out_spec[k]))

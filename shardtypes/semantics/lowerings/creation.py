@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import Any
 
 from shardtypes.lang import Size, dtypes
 from shardtypes.semantics.array import Array
+from shardtypes.semantics.comparison import are_names_known, of_rank, unknown
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.local_sizes import whole
 from shardtypes.semantics.lowerings.convert import (
@@ -19,6 +22,8 @@ from shardtypes.semantics.lowerings.convert import (
     int_of,
     not_read,
     number_of,
+    of_shape,
+    promoted,
     shape_of,
     sizes_of,
     stored,
@@ -32,7 +37,7 @@ from shardtypes.semantics.primitives import elementwise as e
 from shardtypes.semantics.primitives.structure import expand_dims, iota
 from shardtypes.semantics.registry import Refused, Unsupported, lowering
 from shardtypes.semantics.simulated import Simulated
-from shardtypes.semantics.sizes import greatest, rounded_up
+from shardtypes.semantics.sizes import greatest, is_surely_less, rounded_up
 from shardtypes.semantics.special import held
 
 _JNP, _LAX = "jax.numpy", "jax.lax"
@@ -54,14 +59,29 @@ def as_array(a: ArrayLike, dtype: Any = None) -> Array:
     return made
 
 
-@lowering(f"{_JNP}.zeros", f"{_JNP}.empty", unread="device out_sharding")
+def _new_shape(shape: Any) -> tuple[Any, ...]:
+    """The sizes of a new array. Raises Refused for negative ones."""
+    sizes = shape_of(shape)
+    if any(is_surely_less(size, 0) for size in sizes):
+        raise Refused("a negative size", "sizes")
+    return sizes
+
+
+@lowering(f"{_JNP}.zeros", unread="device out_sharding")
 def zeros(shape: Any, dtype: Any = None) -> Array:
-    return constant(0, shape_of(shape), dtype_name(dtype or float))
+    return constant(0, _new_shape(shape), dtype_name(dtype or float))
+
+
+@lowering(f"{_JNP}.empty", unread="device out_sharding")
+def empty(shape: Any, dtype: Any = None) -> Array:
+    if any(is_surely_less(size, 0) for size in shape_of(shape)):
+        raise Unsupported("a negative size, which some releases let through")
+    return zeros(shape, dtype)
 
 
 @lowering(f"{_JNP}.ones", unread="device out_sharding")
 def ones(shape: Any, dtype: Any = None) -> Array:
-    return constant(1, shape_of(shape), dtype_name(dtype or float))
+    return constant(1, _new_shape(shape), dtype_name(dtype or float))
 
 
 @lowering(f"{_LAX}.full", unread="sharding")
@@ -74,7 +94,7 @@ def lax_full(shape: Any, fill_value: ArrayLike, dtype: Any = None) -> Array:
 @lowering(f"{_JNP}.full", unread="device out_sharding")
 def full(shape: Any, fill_value: ArrayLike, dtype: Any = None) -> Array:
     value = asarray(fill_value, dtype)
-    return broadcast_to(value, shape_of(shape))
+    return broadcast_to(value, _new_shape(shape))
 
 
 @lowering(f"{_LAX}.zeros_like_array")
@@ -101,14 +121,17 @@ def full_like(
     shape: Any = None,
 ) -> Array:
     like = asarray(a)
-    if shape is None:
-        sizes = like.dims
+    value = asarray(fill_value, dtype)
+    if dtype is None:
+        value = cast(value, like.dtype)
+    if shape is not None:
+        made = broadcast_to(value, _new_shape(shape))
+    elif like.shape is None:
+        made = replace(value, shape=None)
     else:
-        sizes = shape_of(shape)
-    if dtype is not None:
-        return broadcast_to(asarray(fill_value, dtype), sizes)
-    made = broadcast_to(cast(asarray(fill_value), like.dtype), sizes)
-    return weak_as(made, like)
+        # each dimension is that of the other array
+        made = replace(broadcast_to(value, like.dims), origins=like.origins)
+    return made if dtype is not None else weak_as(made, like)
 
 
 @lowering(f"{_LAX}.full_like")
@@ -131,7 +154,7 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) ->
         low = start
         high = stop
     by = 1 if step is None else step
-    if isinstance(low, Size) or isinstance(high, Size):
+    if are_names_known():
         return _arange_of_sizes(low, high, by, dtype)
     bounds = [
         one if isinstance(one, (int, float)) else _number(one)
@@ -146,16 +169,40 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) ->
 
 
 def _arange_of_sizes(low: Any, high: Any, step: Any, dtype: Any) -> Array:
-    """Raises Unsupported where the sign of the step is not known."""
-    if any(isinstance(one, float) for one in (low, high, step)):
-        raise Unsupported("a range of floats, up to a size that is not a number")
-    by = int_of(step)
-    if by < 1:
-        raise Unsupported("a range backwards, up to a size that is not a number")
-    first, last = number_of(low), number_of(high)
-    count = rounded_up(greatest(last - first, 0), by)
-    name = stored("int64") if dtype is None else dtype_name(dtype)
-    return iota(shape=(count,), dimension=0, dtype=name)
+    """A range of which the shape is asked for alone."""
+    bounds = [low, high, step]
+    if dtype is not None:
+        name = dtype_name(dtype)
+    else:
+        name = strong(promoted(*map(asarray, bounds))[0]).dtype
+    return iota(shape=(_steps(*bounds),), dimension=0, dtype=name)
+
+
+def _steps(low: Any, high: Any, step: Any) -> Any:
+    """How many steps there are from one number to another; something unknown where that depends on the sign of a step
+    that is not known, or on floats beside names."""
+    numbers = [one for one in (low, high, step) if isinstance(one, (int, float))]
+    if len(numbers) == 3:
+        return _steps_of_numbers(low, high, step)
+    if not isinstance(step, int) or not step:
+        return unknown()
+    for bound in (low, high):
+        if not isinstance(bound, (int, Size)):
+            return unknown()
+    if step > 0:
+        length = high - low
+    else:
+        length = low - high
+    return rounded_up(greatest(length, 0), abs(step))
+
+
+def _steps_of_numbers(low: float, high: float, step: float) -> Any:
+    if not step:
+        return unknown()
+    count = (high - low) / step
+    if not math.isfinite(count):
+        return unknown()
+    return max(0, math.ceil(count))
 
 
 def _number(x: Any) -> float:
@@ -188,20 +235,39 @@ def linspace(
     retstep: bool = False,
     dtype: Any = None,
     axis: int = 0,
-) -> Array:
-    if retstep or axis:
-        raise Unsupported("linspace with its step, or along another axis")
+) -> Any:
     low, high = map(strong, inexact(asarray(start), asarray(stop)))
+    if are_names_known():
+        made = asarray(_numbers_between(low, high, num, axis), dtype)
+        return (made, add(low, high)) if retstep else made
+    if retstep:
+        raise Unsupported("linspace with its step")
+    if axis:
+        raise Unsupported("linspace along another axis")
     if endpoint:
         parts = max(num - 1, 1)
     else:
         parts = num
-    fractions = multiply(
-        iota(shape=(whole(num),), dimension=0, dtype=low.dtype), 1.0 / max(parts, 1)
-    )
-    wide = expand_dims(fractions, axes=tuple(range(1, 1 + max(low.rank, high.rank))))
+    places = iota(shape=(whole(num),), dimension=0, dtype=low.dtype)
+    fractions = multiply(places, 1.0 / max(parts, 1))
+    rank = max(low.rank, high.rank)
+    axes = tuple(range(1, 1 + rank))
+    wide = expand_dims(fractions, axes=axes)
     made = add(low, multiply(high - low, wide))
     return asarray(made, dtype)
+
+
+def _numbers_between(low: Array, high: Array, count: Any, axis: int) -> Array:
+    """So many numbers for each pair, along a new dimension."""
+    pairs = add(low, high)
+    if is_surely_less(number_of(count), 0):
+        raise Refused("a negative number of points", "sizes")
+    sizes = list(pairs.dims)
+    rank = len(sizes) + 1
+    if not -rank <= axis < rank:
+        raise Unsupported("an axis out of range: whether it is refused depends")
+    sizes.insert(axis % rank, number_of(count))
+    return of_shape(pairs, sizes)
 
 
 @lowering(f"{_JNP}.eye", f"{_LAX}.eye", unread="device")
@@ -228,7 +294,7 @@ def tri(N: int, M: int | None = None, k: int | Array = 0, dtype: Any = None) -> 
 
 def _rows_and_columns(N: int, M: int | None, k: int | Array) -> tuple[Array, Array]:
     """The number of each entry's row, moved by ``k``, which each device may have of its own, and of its column."""
-    shape = shape_of([N, N if M is None else M])
+    shape = _new_shape([N, N if M is None else M])
     rows, columns = (iota(shape=shape, dimension=d, dtype="int32") for d in (0, 1))
     offset = cast(k, "int32") if isinstance(k, Array) else int_of(k)
     return add(rows, offset), columns
@@ -255,8 +321,11 @@ def meshgrid(
     *xi: ArrayLike, copy: bool = True, sparse: bool = False, indexing: str = "xy"
 ) -> list[Array]:
     arrays = [asarray(x) for x in xi]
-    if any(array.rank != 1 for array in arrays):
+    arrays = [of_rank(array, 1) for array in arrays]
+    if any(array.rank > 1 for array in arrays):
         raise Refused("needs vectors", "ranks")
+    if any(array.rank == 0 for array in arrays):
+        raise Unsupported("a grid of numbers")
     swap = indexing == "xy" and len(arrays) > 1
     order = list(range(len(arrays)))
     if swap:

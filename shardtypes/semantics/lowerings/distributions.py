@@ -322,7 +322,8 @@ _declare(
 
 def _gamma_log_density(x: Array, a: Array) -> Array:
     inside = _positive(x)
-    return _inside(inside, xlogy(a - 1.0, _safe(x, inside)) - x - e.lgamma(a))
+    power = xlogy(a - 1.0, _safe(x, inside))
+    return _inside(inside, power - x - e.lgamma(a))
 
 
 def _gamma_cdf(x: Array, a: Array) -> Array:
@@ -358,10 +359,12 @@ def _unit(x: Array) -> Array:
 
 
 def _beta_log_density(x: Array, a: Array, b: Array) -> Array:
-    place = _safe(x, _unit(x), 0.5)
-    return _inside(
-        _unit(x), xlogy(a - 1.0, place) + xlog1py(b - 1.0, e.neg(place)) - betaln(a, b)
-    )
+    inside = _unit(x)
+    place = _safe(x, inside, 0.5)
+    rising = xlogy(a - 1.0, place)
+    falling = xlog1py(b - 1.0, e.neg(place))
+    found = rising + falling - betaln(a, b)
+    return _inside(inside, found)
 
 
 def _beta_cdf(x: Array, a: Array, b: Array) -> Array:
@@ -398,7 +401,8 @@ def _pareto_below(x: Array, b: Array) -> Array:
 
 def _pareto_log_density(x: Array, b: Array) -> Array:
     inside = e.ge(x, like(1.0, x))
-    return _inside(inside, e.log(b) - (b + 1.0) * e.log(_safe(x, inside)))
+    falling = (b + 1.0) * e.log(_safe(x, inside))
+    return _inside(inside, e.log(b) - falling)
 
 
 _declare(
@@ -411,7 +415,9 @@ def pareto_ppf(
     q: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
     array, power, middle, width = _floats(q, b, loc, scale)
-    return middle + width * e.exp(e.neg(e.log1p(e.neg(array)) / power))
+    tail = e.log1p(e.neg(array))
+    grown = e.exp(e.neg(tail / power))
+    return middle + width * grown
 
 
 _declare(
@@ -443,7 +449,10 @@ def _truncated(x: Array, a: Array, b: Array) -> Array:
 def _truncated_log_cdf(x: Array, a: Array, b: Array) -> Array:
     place = clip(x, a, b)
     found = _between(a, place) - _between(a, b)
-    return where(e.ge(x, b), 0.0, where(e.le(x, a), -math.inf, found))
+    above = e.ge(x, b)
+    below = e.le(x, a)
+    inside = where(below, -math.inf, found)
+    return where(above, 0.0, inside)
 
 
 _declare(
@@ -533,7 +542,10 @@ def bernoulli_ppf(q: ArrayLike, p: ArrayLike) -> Array:
 def binom_logpmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     array, count, chance, middle = _floats(k, n, p, loc)
     x = array - middle
-    found = _choices(count, x) + xlogy(x, chance) + xlog1py(count - x, e.neg(chance))
+    ways = _choices(count, x)
+    hits = xlogy(x, chance)
+    misses = xlog1py(count - x, e.neg(chance))
+    found = ways + hits + misses
     return _inside(e.and_(_positive(x), e.le(x, count)), found)
 
 
@@ -557,7 +569,9 @@ def nbinom_logpmf(
 ) -> Array:
     array, count, chance, middle = _floats(k, n, p, loc)
     x = array - middle
-    ways = e.lgamma(x + count) - e.lgamma(x + 1.0) - e.lgamma(count)
+    every = e.lgamma(x + count)
+    ordered = e.lgamma(x + 1.0)
+    ways = every - ordered - e.lgamma(count)
     return _inside(
         _positive(x), ways + xlogy(count, chance) + xlog1py(x, e.neg(chance))
     )
@@ -615,7 +629,9 @@ def dirichlet_logpdf(x: ArrayLike, alpha: ArrayLike) -> Array:
     scale = e.lgamma(sum_(weights)) - sum_(e.lgamma(weights))
     column = weights[(slice(None), *(None,) * (places.rank - 1))]
     total = sum_(places, axis=0)
-    inside = e.and_(_all_positive(places), e.lt(e.abs_(total - 1.0), like(1e-6, total)))
+    apart = e.abs_(total - 1.0)
+    is_whole = e.lt(apart, like(1e-6, total))
+    inside = e.and_(_all_positive(places), is_whole)
     return _inside(inside, scale + sum_(xlogy(column - 1.0, places), axis=0))
 
 

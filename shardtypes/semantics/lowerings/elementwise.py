@@ -9,7 +9,10 @@ from typing import Any
 from shardtypes.lang import dtypes
 from shardtypes.semantics import kinds
 from shardtypes.semantics.array import Array
-from shardtypes.semantics.comparison import common_shape
+from shardtypes.semantics.comparison import (
+    common_shape,
+    of_common_rank,
+)
 from shardtypes.semantics.lowerings.convert import (
     ArrayLike,
     asarray,
@@ -21,6 +24,7 @@ from shardtypes.semantics.lowerings.convert import (
     is_zero,
     like,
     not_read,
+    of_shape,
     promoted,
     shape_of,
     strong,
@@ -477,13 +481,19 @@ def _selected(which: Array, cases: list[Array]) -> Array:
     kinds.BITS.require(which.dtype)
     if which.dtype == "bool" and len(cases) > 2:
         raise Refused("chooses by booleans among more than 2")
-    of_one_shape(*cases)
+    if which.shape:
+        which, *cases = of_common_rank([which, *cases])
+    cases = of_common_rank(cases)
+    why = Refused("shapes differ", "joins")
+    of_one_shape(*cases, why=why)
     if which.shape != () and cases[0].shape == ():
         raise Unsupported(
             "a choice of scalars: JAX takes it where vmap maps what chooses"
         )
+    if which.shape is None and cases[0].shape is not None:
+        return of_shape(cases[0], cases[0].shape)
     if which.shape != ():
-        of_one_shape(which, *cases)
+        of_one_shape(which, *cases, why=why)
     return e.select_n(which, *cases, cases=len(cases))
 
 
@@ -730,7 +740,9 @@ def gelu(x: ArrayLike, approximate: bool = True) -> Array:
             math.sqrt(2 / math.pi), array + 0.044715 * e.integer_pow(array, y=3)
         )
         return multiply(0.5, multiply(array, 1.0 + e.tanh(inner)))
-    return multiply(0.5, multiply(array, e.erfc(divide(e.neg(array), math.sqrt(2)))))
+    scaled = divide(e.neg(array), math.sqrt(2))
+    chance = multiply(array, e.erfc(scaled))
+    return multiply(0.5, chance)
 
 
 @lowering(f"{_NN}.elu")

@@ -20,6 +20,7 @@ from shardtypes.semantics.lowerings.convert import (
     number_of,
     of_shape,
     sizes_of,
+    with_sizes,
 )
 from shardtypes.semantics.lowerings.joining import concatenate
 from shardtypes.semantics.lowerings.padding import pad
@@ -44,7 +45,7 @@ def _resized(array: Array, axis: int, size: int | None) -> Array:
     if size is None or size == sizes_of(array)[axis]:
         return array
     if not (is_number(size) and is_number(sizes_of(array)[axis])):
-        return of_shape(array, (*array.dims[:axis], size, *array.dims[axis + 1 :]))
+        return of_shape(array, with_sizes(array.dims, axis, size))
     if size < sizes_of(array)[axis]:
         return slice_in_dim(array, 0, size, axis=axis)
     more = [

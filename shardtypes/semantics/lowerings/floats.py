@@ -82,7 +82,9 @@ def logaddexp2(x1: ArrayLike, x2: ArrayLike) -> Array:
     a, b = inexact(asarray(x1), asarray(x2))
     less = e.exp2(e.neg(e.abs_(e.sub(a, b))))
     grown = e.log1p(less)
-    return e.add(e.max_(a, b), e.div(grown, like(math.log(2), grown)))
+    scaled = e.div(grown, like(math.log(2), grown))
+    larger = e.max_(a, b)
+    return e.add(larger, scaled)
 
 
 @lowering(f"{_JNP}.modf")

@@ -9,7 +9,7 @@ from typing import Any
 
 from shardtypes.lang import dtypes
 from shardtypes.semantics.array import Array, Dim
-from shardtypes.semantics.comparison import common_shape
+from shardtypes.semantics.comparison import common_shape, of_common_rank
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.local_sizes import capacity_axes
 from shardtypes.semantics.lowerings.convert import (
@@ -24,6 +24,7 @@ from shardtypes.semantics.lowerings.convert import (
     number_of,
     promoted,
     sizes_of,
+    with_sizes,
 )
 from shardtypes.semantics.lowerings.elementwise import clip
 from shardtypes.semantics.lowerings.operators import remainder
@@ -67,7 +68,7 @@ def _parts(index: Any, rank: int) -> list[Any]:
     dots = [slice(None)] * (rank - taken)
     if any(one is Ellipsis for one in items):
         at = next(k for k, one in enumerate(items) if one is Ellipsis)
-        return [*items[:at], *dots, *items[at + 1 :]]
+        return list(with_sizes(items, at, *dots))
     return [*items, *dots]
 
 
@@ -420,6 +421,16 @@ class At:
         return self.set(func(indexed(self.array, self.index)))
 
 
+def _integers(indices: ArrayLike, takes_bool: bool) -> ArrayLike:
+    """Indices along a dimension. Raises Refused for other dtypes, but for booleans that are taken for numbers."""
+    array = asarray(indices)
+    if array.dtype == "bool" and takes_bool:
+        return cast(array, "int32")
+    if dtypes.is_kind(array.dtype, "signed", "unsigned") is False:
+        raise Refused(f"indices are integers, got {array.dtype}", "dtypes", 1)
+    return indices
+
+
 @lowering(f"{_JNP}.take")
 def take(
     a: ArrayLike,
@@ -431,6 +442,7 @@ def take(
     indices_are_sorted: bool = False,
     fill_value: Any = None,
 ) -> Array:
+    indices = _integers(indices, mode != "clip")
     array, at = along(a, axis)
     before = (slice(None),) * at
     size = sizes_of(array)[at]
@@ -456,8 +468,15 @@ def take_along_axis(
     mode: Any = "fill",
     fill_value: Any = None,
 ) -> Array:
-    array, at = along(arr, axis)
-    places = asarray(indices)
+    _integers(indices, False)
+    if axis is None:
+        array, at = along(arr, axis)
+        places = asarray(indices)
+    else:
+        array, places = of_common_rank([asarray(arr), asarray(indices)])
+        if array.rank != places.rank:
+            raise Refused("array and indices differ in rank", "indices")
+        at = axis_of(axis, array.rank)
     size = sizes_of(array)[at]
     found = _taken_along(array, _in_range(places, size), at)
     is_inside = _is_inside(_from_start(places, size), size)
@@ -474,7 +493,8 @@ def take_along_axis(
 
 def _taken_along(array: Array, places: Array, at: int) -> Array:
     """The entries at positions that are in range."""
-    shape = common_shape([_without(array.dims, at), _without(places.dims, at)])
+    why = Refused("array and indices do not broadcast", "indices")
+    shape = common_shape([_without(array.dims, at), _without(places.dims, at)], why)
     whole: list[Dim] = list(shape)
     sizes: list[Dim] = list(shape)
     whole[at] = array.dims[at]
@@ -486,7 +506,7 @@ def _taken_along(array: Array, places: Array, at: int) -> Array:
 
 def _without(shape: Sequence[Dim], at: int) -> tuple[Dim, ...]:
     """A shape with 1 for one of its sizes."""
-    return (*shape[:at], 1, *shape[at + 1 :])
+    return with_sizes(shape, at, 1)
 
 
 @lowering(f"{_JNP}.put_along_axis", unread="inplace")
@@ -503,6 +523,9 @@ def put_along_axis(
     places = asarray(indices)
     if axis is None:
         raise Unsupported("put_along_axis without an axis")
+    array, places = of_common_rank([array, places])
+    if array.rank != places.rank:
+        raise Refused("array and indices differ in rank", "indices")
     at = axis_of(axis, array.rank)
     places = _in_range(places, sizes_of(array)[at])
     new = broadcast_to(cast(asarray(values), array.dtype), places.dims)

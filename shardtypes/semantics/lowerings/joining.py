@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from shardtypes.semantics.array import Array
-from shardtypes.semantics.comparison import divided, require_equal
+from shardtypes.semantics.comparison import (
+    are_names_known,
+    divided,
+    either,
+    of_common_rank,
+    require_equal,
+)
 from shardtypes.semantics.lowerings.convert import (
     ArrayLike,
     asarray,
@@ -17,6 +24,7 @@ from shardtypes.semantics.lowerings.convert import (
     promoted,
     shape_of,
     sizes_of,
+    with_sizes,
 )
 from shardtypes.semantics.lowerings.shapes import (
     along,
@@ -27,6 +35,7 @@ from shardtypes.semantics.lowerings.shapes import (
     slice_in_dim,
 )
 from shardtypes.semantics.lowerings.unpromoted import of_one_dtype
+from shardtypes.semantics.mismatches import Join
 from shardtypes.semantics.primitives import structure as s
 from shardtypes.semantics.registry import Refused, Unsupported, lowering
 from shardtypes.semantics.sizes import is_number, is_surely_less, known
@@ -34,54 +43,102 @@ from shardtypes.semantics.sizes import is_number, is_surely_less, known
 _JNP, _LAX = "jax.numpy", "jax.lax"
 
 
-def _items(arrays: Any) -> list[Array]:
+#: Of an array with more rows than these nothing is known of what joins them.
+_ROWS = 64
+
+
+def items_of(arrays: Any) -> list[Array]:
+    """The arrays that are joined: those of a sequence, or the rows of one array. Raises Refused where there are
+    none."""
     if isinstance(arrays, Array):
-        return [arrays[i] for i in range(known(arrays.dims[0]))]
+        count = known(arrays.dims[0])
+        if are_names_known() and count > _ROWS:
+            raise Unsupported(f"{count} rows")
+        return [arrays[i] for i in range(count)]
+    if isinstance(arrays, list) and not arrays:
+        raise Unsupported("an empty list, which may have grown")
+    if not arrays:
+        raise Refused("needs at least one array", "joins")
     return [asarray(x) for x in arrays]
+
+
+def _of_one_rank(items: Sequence[Array]) -> list[Array]:
+    """The arrays, those of unknown rank of that of the others. Raises Refused where ranks differ."""
+    found = of_common_rank(items)
+    for i, item in enumerate(found):
+        if item.shape is not None and item.rank != found[0].rank:
+            raise Refused("ranks differ", "joins", i)
+    return found
+
+
+def _common_sizes(items: Sequence[Array], axis: int | None) -> list[Any]:
+    """The sizes that the arrays have in common. Raises where they differ in a dimension but ``axis``."""
+    shapes = tuple(item.dims for item in items)
+    common = list(shapes[0])
+    for i, shape in enumerate(shapes[1:], 1):
+        for k, size in enumerate(shape):
+            if k != axis:
+                require_equal(common[k], size, Join(shapes, axis, k, 0, i))
+                common[k] = either(common[k], size)
+    return common
+
+
+def _joined(items: Sequence[Array], axis: int, common: Sequence[Any]) -> Array:
+    found = s.concatenate(*items, dimension=axis, count=len(items))
+    if not are_names_known():
+        return found
+    sizes = with_sizes(common, axis, found.dims[axis])
+    return replace(found, shape=tuple(sizes))
 
 
 @lowering(f"{_JNP}.concatenate", f"{_JNP}.concat")
 def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Array:
-    items = promoted(*_items(arrays))
+    items = promoted(*items_of(arrays))
     if axis is None:
         items = [ravel(item) for item in items]
         axis = 0
-    found = s.concatenate(
-        *items, dimension=axis_of(axis, items[0].rank), count=len(items)
-    )
+    items = _of_one_rank(items)
+    if not items[0].rank:
+        raise Refused("a scalar cannot be concatenated; use jnp.stack", "joins")
+    at = axis_of(axis, items[0].rank)
+    found = _joined(items, at, _common_sizes(items, at))
     return asarray(found, dtype)
 
 
 @lowering(f"{_LAX}.concatenate")
 def lax_concatenate(operands: Any, dimension: int) -> Array:
-    named = {f"operands[{i}]": item for i, item in enumerate(_items(operands))}
+    named = {}
+    for i, item in enumerate(items_of(operands)):
+        named[f"operands[{i}]"] = item
     return concatenate(of_one_dtype(**named), dimension)
 
 
 @lowering(f"{_JNP}.stack")
 def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> Array:
-    items = promoted(*_items(arrays))
+    items = _of_one_rank(promoted(*items_of(arrays)))
     at = axis_of(axis, items[0].rank + 1)
+    common = _common_sizes(items, None)
+    common.insert(at, len(items))
     widened = [s.expand_dims(item, axes=(at,)) for item in items]
-    found = s.concatenate(*widened, dimension=at, count=len(widened))
-    return asarray(found, dtype)
+    return asarray(_joined(widened, at, common), dtype)
 
 
 @lowering(f"{_JNP}.hstack")
 def hstack(tup: Any, dtype: Any = None) -> Array:
-    items = [atleast_1d(item) for item in _items(tup)]
+    items = [atleast_1d(item) for item in items_of(tup)]
     return concatenate(items, 0 if items[0].rank == 1 else 1, dtype)
 
 
 @lowering(f"{_JNP}.vstack", f"{_JNP}.row_stack")
 def vstack(tup: Any, dtype: Any = None) -> Array:
-    return concatenate([atleast_2d(item) for item in _items(tup)], 0, dtype)
+    matrices = [atleast_2d(item) for item in items_of(tup)]
+    return concatenate(matrices, 0, dtype)
 
 
 @lowering(f"{_JNP}.column_stack")
 def column_stack(tup: Any) -> Array:
     columns = []
-    for item in _items(tup):
+    for item in items_of(tup):
         missing = tuple(range(item.rank, 2))
         columns.append(s.expand_dims(item, axes=missing) if missing else item)
     return concatenate(columns, 1)
@@ -130,7 +187,11 @@ def split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Array
     if count < 1:
         raise Unsupported(f"{count} parts")
     part: Any = divided(sizes_of(array)[at], count)
-    return [slice_along(array, k * part, (k + 1) * part, at) for k in range(count)]
+    parts = []
+    for k in range(count):
+        start = k * part
+        parts.append(slice_along(array, start, start + part, at))
+    return parts
 
 
 @lowering(f"{_LAX}.split")
@@ -191,9 +252,7 @@ def _several(array: Array, at: int, times: Any, new: int) -> Array:
         wide, shape=sizes, broadcast_dimensions=tuple(range(wide.rank))
     )
     size = sizes_of(array)[at]
-    return s.reshape(
-        spread, new_sizes=(*array.dims[:at], size * times, *array.dims[at + 1 :])
-    )
+    return s.reshape(spread, new_sizes=with_sizes(array.dims, at, size * times))
 
 
 @lowering(f"{_JNP}.tile")

@@ -6,8 +6,9 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from shardtypes.lang import dtypes
 from shardtypes.semantics.array import Array
-from shardtypes.semantics.comparison import require_equal
+from shardtypes.semantics.comparison import are_names_known, require_equal, unknown
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.local_sizes import plain
 from shardtypes.semantics.lowerings.contractions import diagonal
@@ -17,22 +18,24 @@ from shardtypes.semantics.lowerings.convert import (
     asarray,
     axis_of,
     cast,
+    constant,
     counting,
     default,
     dtype_name,
     in_dtype_of,
+    inexact,
     int_of,
     number_of,
     of_shape,
-    promoted,
     shape_of,
     sizes_of,
     strong,
     weak_as,
+    with_sizes,
 )
 from shardtypes.semantics.lowerings.creation import linspace, zeros
 from shardtypes.semantics.lowerings.indexing import At, take
-from shardtypes.semantics.lowerings.joining import concatenate, split
+from shardtypes.semantics.lowerings.joining import concatenate, split, stack
 from shardtypes.semantics.lowerings.operators import power
 from shardtypes.semantics.lowerings.shapes import (
     along,
@@ -44,8 +47,9 @@ from shardtypes.semantics.lowerings.shapes import (
     reshape,
     size_of,
 )
+from shardtypes.semantics.primitives.structure import iota
 from shardtypes.semantics.registry import Unsupported, lowering
-from shardtypes.semantics.sizes import is_number, known, least
+from shardtypes.semantics.sizes import is_number, is_surely_less, known, least
 
 _JNP, _LAX = "jax.numpy", "jax.lax"
 
@@ -77,7 +81,12 @@ def atleast_3d(*arys: ArrayLike) -> Any:
 
 
 def _three(array: Array) -> Array:
-    added: tuple[int, ...] = {0: (0, 1, 2), 1: (0, 2), 2: (2,)}.get(array.rank, ())
+    places: dict[int, tuple[int, ...]] = {
+        0: (0, 1, 2),
+        1: (0, 2),
+        2: (2,),
+    }
+    added = places.get(array.rank, ())
     if added:
         return expand_dims(array, added)
     return array
@@ -170,7 +179,9 @@ def diagflat(v: ArrayLike, k: int = 0) -> Array:
     if not is_number(side):
         return strong(of_shape(array, (side, side)))
     rows = np.arange(count) + max(-k, 0)
-    return At(zeros((side, side), DType(array.dtype)), (rows, rows + k)).set(array)
+    empty = zeros((side, side), DType(array.dtype))
+    places = (rows, rows + k)
+    return At(empty, places).set(array)
 
 
 @lowering(f"{_JNP}.fill_diagonal")
@@ -208,6 +219,16 @@ def _static(obj: Any, size: int, what: str) -> Any:
     return np.asarray(obj)
 
 
+def _of_more(array: Array, at: int, more: Any) -> Array:
+    """An array with so many entries more along a dimension; None is a number that is not known."""
+    sizes = list(sizes_of(array))
+    if more is None:
+        sizes[at] = unknown()
+    else:
+        sizes[at] = sizes[at] + more
+    return of_shape(array, sizes)
+
+
 @lowering(f"{_JNP}.delete")
 def delete(
     arr: ArrayLike,
@@ -217,8 +238,21 @@ def delete(
     assume_unique_indices: bool = False,
 ) -> Array:
     array, at = along(arr, axis)
+    if are_names_known():
+        return _of_more(array, at, -1 if isinstance(obj, int) else None)
     places = np.arange(known(sizes_of(array)[at]))
     return take(array, np.delete(places, _static(obj, len(places), "delete")), at)
+
+
+def _inserted(array: Array, obj: Any, values: Array) -> Any:
+    """How many entries are inserted; None where that is not known."""
+    if not isinstance(obj, int):
+        return None
+    if values.shape is None:
+        return None
+    if values.rank < max(array.rank, 1):
+        return 1
+    return values.dims[0]
 
 
 @lowering(f"{_JNP}.insert")
@@ -226,18 +260,24 @@ def insert(
     arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None
 ) -> Array:
     array, at = along(arr, axis)
+    if are_names_known():
+        return _of_more(array, at, _inserted(array, obj, asarray(values)))
     count = known(sizes_of(array)[at])
     index = _static(obj, count, "insert")
-    if index.ndim and index.size > 1 and asarray(values).rank == 0 and array.rank > 1:
-        raise Unsupported("one value inserted at several places")
-    order = np.insert(np.arange(count), index, count + np.arange(index.size))
     new = in_dtype_of(values, array)
+    if index.size > 1 and new.rank == 0 and array.rank > 1:
+        raise Unsupported("one value inserted at several places")
+    more = index.size
     if index.ndim == 0 and new.rank == array.rank:
         new = moveaxis(new, 0, at)
+        more = known(new.dims[at])
     if index.ndim == 0 and 0 < new.rank < array.rank:
         new = expand_dims(new, at)
-    shape = list(sizes_of(array))
-    shape[at] = index.size
+    if index.ndim and more == 1 and new.rank:
+        raise Unsupported("several values inserted at the one place of a list")
+    places = np.arange(count)
+    order = np.insert(places, index, count + np.arange(more))
+    shape = with_sizes(sizes_of(array), at, more)
     both = concatenate([array, broadcast_to(new, shape)], at)
     return take(both, order, at)
 
@@ -314,12 +354,23 @@ def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:
 @lowering(f"{_JNP}.indices")
 def indices(dimensions: Sequence[int], dtype: Any = None, sparse: bool = False) -> Any:
     name = dtype_name(dtype or int)
+    sizes = shape_of(dimensions)
+    rank = len(sizes)
     if sparse:
-        return tuple(
-            cast(_numbers(one), name)
-            for one in np.indices(shape_of(dimensions), sparse=True)
-        )
-    return cast(_numbers(np.indices(shape_of(dimensions))), name)
+        found = []
+        ones = (1,) * rank
+        for k, size in enumerate(sizes):
+            shape = with_sizes(ones, k, size)
+            grid = iota(shape=shape, dimension=k, dtype=name)
+            found.append(grid)
+        return tuple(found)
+    if not rank:
+        return constant(0, (0,), name)
+    grids = []
+    for k in range(rank):
+        grid = iota(shape=sizes, dimension=k, dtype=name)
+        grids.append(grid)
+    return stack(grids)
 
 
 @lowering(f"{_JNP}.ix_")
@@ -327,11 +378,14 @@ def ix_(*args: ArrayLike) -> tuple[Array, ...]:
     arrays = [asarray(one) for one in args]
     if any(array.dtype == "bool" for array in arrays):
         raise Unsupported("ix_ of masks")
-    count = len(arrays)
-    return tuple(
-        expand_dims(x, tuple(j for j in range(count) if j != k)) if count > 1 else x
-        for k, x in enumerate(arrays)
-    )
+    if len(arrays) == 1:
+        return tuple(arrays)
+    found = []
+    for k, array in enumerate(arrays):
+        others = [j for j in range(len(arrays)) if j != k]
+        wide = expand_dims(array, tuple(others))
+        found.append(wide)
+    return tuple(found)
 
 
 @lowering(f"{_JNP}.fromfunction")
@@ -361,8 +415,9 @@ def logspace(
     dtype: Any = None,
     axis: int = 0,
 ) -> Array:
-    made = power(asarray(base, float), linspace(start, stop, num, endpoint, axis=axis))
-    return asarray(made, dtype)
+    spread = linspace(start, stop, num, endpoint, axis=axis)
+    made = power(asarray(base, float), spread)
+    return cast(made, spread.dtype if dtype is None else dtype_name(dtype))
 
 
 @lowering(f"{_JNP}.geomspace")
@@ -376,21 +431,38 @@ def geomspace(
 ) -> Array:
     from shardtypes.semantics.primitives import elementwise as e
 
-    low, high = promoted(asarray(start, float), asarray(stop, float))
+    low, high = map(strong, inexact(asarray(start), asarray(stop)))
+    if low.dtype in dtypes.COMPLEX:
+        raise Unsupported("a spiral of complex numbers")
     sign = e.sign(low)
-    made = sign * e.exp(
-        linspace(e.log(low * sign), e.log(high * sign), num, endpoint, axis=axis)
-    )
-    return asarray(made, dtype)
+    first = e.log(low * sign)
+    last = e.log(high * sign)
+    spread = linspace(first, last, num, endpoint, axis=axis)
+    made = sign * e.exp(spread)
+    return cast(made, low.dtype if dtype is None else dtype_name(dtype))
 
 
 def _window(function: str) -> Callable[..., Array]:
-    def made(M: int, *args: Any) -> Array:
-        numbers = getattr(np, function)(int_of(M), *(float(arg) for arg in args))
-        return asarray(np.asarray(numbers, np.float64))
+    def made(M: int) -> Array:
+        return _made_window(function, M)
 
     return made
 
 
-for _name in ("bartlett", "blackman", "hamming", "hanning", "kaiser"):
+for _name in ("bartlett", "blackman", "hamming", "hanning"):
     lowering(f"{_JNP}.{_name}")(_window(_name))
+
+
+@lowering(f"{_JNP}.kaiser")
+def kaiser(M: int, beta: Any) -> Array:
+    return _made_window("kaiser", M, beta)
+
+
+def _made_window(function: str, M: int, *args: Any) -> Array:
+    if are_names_known():
+        count = number_of(M)
+        if is_surely_less(count, 0):
+            raise Unsupported("a negative size: NumPy takes it")
+        return constant(0, (count,), dtype_name(float))
+    numbers = getattr(np, function)(int_of(M), *(float(arg) for arg in args))
+    return asarray(np.asarray(numbers, np.float64))

@@ -228,13 +228,24 @@ def matrix_transpose(x: ArrayLike, /) -> Array:
     return swapaxes(x, -1, -2)
 
 
+def _require_ranks(*operands: tuple[ArrayLike, int]) -> None:
+    for given, least in operands:
+        array = asarray(given)
+        if array.shape is None:
+            continue
+        if array.rank < least:
+            raise Refused("needs a matrix and a vector at least")
+
+
 @lowering("jax.numpy.matvec")
 def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    _require_ranks((x1, 2), (x2, 1))
     return squeeze(matmul(x1, expand_dims(x2, -1)), -1)
 
 
 @lowering("jax.numpy.vecmat")
 def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    _require_ranks((x1, 1), (x2, 2))
     return squeeze(matmul(expand_dims(conjugate(asarray(x1)), -2), x2), -2)
 
 

@@ -13,6 +13,7 @@ from shardtypes.semantics.lowerings.convert import (
     number_of,
     of_shape,
     sizes_of,
+    with_sizes,
 )
 from shardtypes.semantics.lowerings.indexing import indexed
 from shardtypes.semantics.lowerings.unpromoted import of_one_dtype
@@ -57,7 +58,7 @@ def _with_entries(array: Array, widths: list[tuple[Any, Any]], mode: Any) -> Arr
     """Each dimension read at the places that NumPy would copy."""
     for axis, (size, width) in enumerate(zip(sizes_of(array), widths, strict=True)):
         if width != (0, 0) and not is_number(size):
-            shape = (*array.dims[:axis], size + sum(width), *array.dims[axis + 1 :])
+            shape = with_sizes(array.dims, axis, size + sum(width))
             array = of_shape(array, shape)
         elif width != (0, 0):
             places = np.pad(np.arange(size), width, mode=mode)

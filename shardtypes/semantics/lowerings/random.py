@@ -195,7 +195,9 @@ def randint(
     span = cast(e.max_(e.sub(high, low), like(1, low)), "uint32")
     factor = e.rem(like(2**16, span), span)
     factor = e.rem(e.mul(factor, factor), span)
-    offset = e.add(e.mul(e.rem(first, span), factor), e.rem(second, span))
+    high = e.mul(e.rem(first, span), factor)
+    low = e.rem(second, span)
+    offset = e.add(high, low)
     return add(low, cast(e.rem(offset, span), name))
 
 
@@ -208,7 +210,9 @@ def bernoulli(key: Array, p: ArrayLike = 0.5, shape: Any = None) -> Array:
 
 @lowering(f"{_RANDOM}.exponential", unread="out_sharding")
 def exponential(key: Array, shape: Any = (), dtype: Any = float) -> Array:
-    return asarray(e.neg(e.log1p(e.neg(unit(key, shape_of(shape))))), dtype)
+    drawn = unit(key, shape_of(shape))
+    found = e.neg(e.log1p(e.neg(drawn)))
+    return asarray(found, dtype)
 
 
 @lowering(f"{_RANDOM}.gumbel", unread="mode out_sharding")

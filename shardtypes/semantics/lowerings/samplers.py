@@ -153,7 +153,9 @@ def triangular(
 
 @lowering(f"{_RANDOM}.maxwell", unread="out_sharding")
 def maxwell(key: Array, shape: Any = (), dtype: Any = float) -> Array:
-    return asarray(norm(normal(key, (*shape_of(shape), 3)), axis=-1), dtype or float)
+    drawn = normal(key, (*shape_of(shape), 3))
+    lengths = norm(drawn, axis=-1)
+    return asarray(lengths, dtype or float)
 
 
 @lowering(f"{_RANDOM}.double_sided_maxwell")

@@ -152,7 +152,8 @@ def bincount(
     if length is None:
         if array.value is None or array.value.axes:
             raise Unsupported("bincount without a length")
-        length = max(int(np.max(array.value.parts[0], initial=-1)) + 1, minlength)
+        largest = np.max(array.value.parts[0], initial=-1)
+        length = max(int(largest) + 1, minlength)
     if weights is None:
         given = broadcast_to(asarray(1), array.dims)
     else:

@@ -56,6 +56,9 @@ _JNP = "jax.numpy"
 def select(condlist: Any, choicelist: Any, default: ArrayLike = 0) -> Array:
     """The choice of the first condition that holds."""
     conditions = [asarray(one) for one in condlist]
+    if len(conditions) != len(choicelist):
+        count = f"{len(conditions)} conditions for {len(choicelist)} choices"
+        raise Refused(count, "joins")
     *choices, found = promoted(*[asarray(one) for one in choicelist], asarray(default))
     for condition, choice in zip(reversed(conditions), reversed(choices), strict=True):
         found = where(condition, choice, found)
@@ -68,12 +71,10 @@ def piecewise(
 ) -> Array:
     """The function of the last condition that holds, of each entry; one function more is for where none does."""
     array = asarray(x)
-    conditions = [
-        truth(one)
-        for one in (
-            condlist if isinstance(condlist, (list, tuple)) else asarray(condlist)
-        )
-    ]
+    given = condlist
+    if not isinstance(condlist, (list, tuple)):
+        given = asarray(condlist)
+    conditions = [truth(one) for one in given]
     functions = list(funclist)
     if len(functions) not in (len(conditions), len(conditions) + 1):
         raise ValueError(
@@ -84,7 +85,10 @@ def piecewise(
         found = _piece(functions.pop(), array, args, kw)
     for condition, function in zip(conditions, functions, strict=True):
         found = where(condition, _piece(function, array, args, kw), found)
-    return broadcast_to(found, array.dims)
+    shapes = [array.dims]
+    for condition in conditions:
+        shapes.append(condition.dims)
+    return broadcast_to(found, common_shape(shapes))
 
 
 def _piece(

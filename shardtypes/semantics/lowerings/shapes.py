@@ -8,7 +8,14 @@ from dataclasses import replace
 from typing import Any
 
 from shardtypes.semantics.array import Array, Shape
-from shardtypes.semantics.comparison import common_shape, require_equal
+from shardtypes.semantics.comparison import (
+    are_names_known,
+    common_shape,
+    divided,
+    is_known,
+    require_equal,
+    unknown,
+)
 from shardtypes.semantics.local_sizes import axes_of as local_axes_of
 from shardtypes.semantics.local_sizes import plain, sharded
 from shardtypes.semantics.lowerings.convert import (
@@ -23,8 +30,14 @@ from shardtypes.semantics.lowerings.convert import (
     sizes_of,
 )
 from shardtypes.semantics.lowerings.unpromoted import of_one_dtype
+from shardtypes.semantics.mismatches import Reshape
 from shardtypes.semantics.primitives import structure as s
-from shardtypes.semantics.registry import Refused, Unsupported, lowering
+from shardtypes.semantics.registry import (
+    NegativeSize,
+    Refused,
+    Unsupported,
+    lowering,
+)
 from shardtypes.semantics.sizes import bounds, is_number, is_surely_less
 
 _JNP, _LAX = "jax.numpy", "jax.lax"
@@ -49,22 +62,30 @@ def entries_of(array: Array) -> int:
 
 
 def _resolved(array: Array, shape: Sequence[int]) -> tuple[int, ...]:
-    """The shape with a number in place of -1, which is as local as the entries that no other size takes."""
-    if -1 not in shape:
+    """The shape with a number in place of -1, which is as local as the entries that no other size takes; so is one
+    that is not known beside others."""
+    open_ = [k for k, size in enumerate(shape) if size == -1 or not is_known(size)]
+    if not open_:
         return tuple(shape)
-    rest: Any = 1
-    for size in shape:
-        if size != -1:
-            rest = rest * _unmarked(size)
-    axes = local_axes_of(*array.dims) - local_axes_of(*shape)
+    wanted: list[Any] = list(shape)
+    others = [_unmarked(size) for k, size in enumerate(shape) if k not in open_]
+    rest: Any = math.prod(others)
     entries = size_of(array)
-    if rest == 0:
-        raise Refused("-1 cannot be inferred beside a size of 0", "sizes")
-    if is_number(entries) and is_number(rest) and entries % rest:
-        raise Refused(f"{entries} elements are not divisible by {rest}", "sizes")
-    left = entries // rest
-    left = sharded(left, axes) if axes else left
-    return tuple(left if size == -1 else size for size in shape)
+    if len(open_) > 1 or not is_known(entries):
+        for k in open_:
+            wanted[k] = unknown()
+        return tuple(wanted)
+    (place,) = open_
+    if is_number(rest) and not rest:
+        if shape[place] == -1:
+            raise Refused("-1 cannot be inferred beside a size of 0", "sizes")
+        wanted[place] = unknown()
+        return tuple(wanted)
+    text = f"{entries} elements are not divisible by {rest}"
+    left: Any = divided(entries, rest, Refused(text, "sizes"))
+    axes = local_axes_of(*array.dims) - local_axes_of(*shape)
+    wanted[place] = sharded(left, axes) if axes else left
+    return tuple(wanted)
 
 
 def _refuse_negative(shape: Sequence[Any], wild: Sequence[int]) -> None:
@@ -74,7 +95,7 @@ def _refuse_negative(shape: Sequence[Any], wild: Sequence[int]) -> None:
         raise Refused(f"-1 is given {len(negative)} times", "sizes")
     for size in negative:
         if size not in wild:
-            raise Refused(f"{size} is not a size", "sizes")
+            raise NegativeSize(f"{size} is not a size")
 
 
 def _compare_entries(array: Array, shape: Sequence[Any]) -> None:
@@ -83,8 +104,7 @@ def _compare_entries(array: Array, shape: Sequence[Any]) -> None:
         return
     wanted: Any = math.prod(map(_unmarked, shape))
     entries = size_of(array)
-    text = f"has {entries} elements, but {_shown(shape)} has {wanted}"
-    require_equal(entries, wanted, text)
+    require_equal(entries, wanted, Reshape(array.dims, tuple(shape)))
 
 
 def _shown(shape: Sequence[Any]) -> str:
@@ -97,8 +117,13 @@ def reshape(a: ArrayLike, shape: Any, order: str = "C") -> Array:
     array = asarray(a)
     given = shape_of(shape)
     _refuse_negative(given, [-1])
+    if array.shape is None and are_names_known():
+        sizes = [unknown() if size == -1 else size for size in given]
+        return of_shape(array, sizes)
     wanted = _resolved(array, given)
     _compare_entries(array, wanted)
+    if order != "C" and are_names_known():
+        return of_shape(array, wanted)
     if order != "C":
         raise Unsupported("a reshape in Fortran's order")
     return s.reshape(array, new_sizes=wanted)
@@ -118,8 +143,13 @@ def lax_reshape(operand: ArrayLike, new_sizes: Any, dimensions: Any = None) -> A
     array = asarray(operand)
     if dimensions is not None:
         array = s.transpose(array, permutation=tuple(dimensions))
-    wanted = shape_of(new_sizes)
-    _refuse_negative(wanted, [])
+    given = shape_of(new_sizes)
+    if -1 in given:
+        raise Refused("takes no -1; jnp.reshape does", "sizes")
+    _refuse_negative(given, [])
+    if array.shape is None:
+        return of_shape(array, given)
+    wanted = _resolved(array, given)
     _compare_entries(array, wanted)
     return s.reshape(array, new_sizes=wanted)
 
@@ -136,11 +166,14 @@ def collapse(
     return reshape(array, (*array.dims[:start], entries, *array.dims[stop:]))
 
 
-@lowering(
-    f"{_JNP}.ravel", "jax.Array.ravel", "jax.Array.flatten", unread="out_sharding"
-)
+@lowering(f"{_JNP}.ravel", unread="out_sharding")
 def ravel(a: ArrayLike, order: str = "C") -> Array:
     return reshape(a, -1, order)
+
+
+@lowering("jax.Array.ravel", "jax.Array.flatten", unread="out_sharding")
+def method_ravel(self: Array, order: str = "C") -> Array:
+    return reshape(self, -1, order)
 
 
 def along(a: ArrayLike, axis: int | None) -> tuple[Array, int]:
@@ -322,9 +355,12 @@ def broadcast_shapes(*shapes: Any) -> Shape:
 
 @lowering(f"{_JNP}.atleast_1d")
 def atleast_1d(*arrays: ArrayLike) -> Any:
-    found = [
-        s.expand_dims(x, axes=(0,)) if x.rank == 0 else x for x in map(asarray, arrays)
-    ]
+    found = []
+    for given in arrays:
+        array = asarray(given)
+        if array.rank == 0:
+            array = s.expand_dims(array, axes=(0,))
+        found.append(array)
     if len(found) == 1:
         return found[0]
     return found
@@ -332,10 +368,12 @@ def atleast_1d(*arrays: ArrayLike) -> Any:
 
 @lowering(f"{_JNP}.atleast_2d")
 def atleast_2d(*arrays: ArrayLike) -> Any:
-    found = [
-        s.expand_dims(x, axes=tuple(range(2 - x.rank))) if x.rank < 2 else x
-        for x in map(asarray, arrays)
-    ]
+    found = []
+    for given in arrays:
+        array = asarray(given)
+        if array.rank < 2:
+            array = s.expand_dims(array, axes=tuple(range(2 - array.rank)))
+        found.append(array)
     if len(found) == 1:
         return found[0]
     return found

@@ -347,7 +347,10 @@ def histogram_bin_edges(
         low, high = (cast(asarray(one), array.dtype) for one in range)
     same = low == high
     count = int(given.numbers()) + 1
-    return linspace(where(same, low - 0.5, low), where(same, high + 0.5, high), count)
+    first = where(same, low - 0.5, low)
+    last = where(same, high + 0.5, high)
+    places: Array = linspace(first, last, count)
+    return places
 
 
 @lowering(f"{_JNP}.histogram", unread="out_sharding")

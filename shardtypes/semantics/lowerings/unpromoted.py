@@ -76,16 +76,18 @@ def of_one_rank(*arrays: Array) -> None:
         raise Refused("ranks differ")
 
 
-def of_one_shape(*arrays: Array) -> None:
+def of_one_shape(*arrays: Array, why: Refused | None = None) -> None:
     """Compares the sizes of arrays, which are not broadcast."""
     first, *others = [array for array in arrays if array.shape is not None]
     for other in others:
-        require_same_shape(first, other)
+        require_same_shape(first, other, why)
 
 
-def require_same_shape(a: Array, b: Array, why: str | None = None) -> None:
+def require_same_shape(a: Array, b: Array, why: Refused | str | None = None) -> None:
     """Compare the shapes of two arrays. Raises Refused where they differ in rank."""
     if a.rank != b.rank:
+        if isinstance(why, Refused):
+            raise why
         raise Refused(why or "shapes differ")
     for size, other in zip(a.dims, b.dims, strict=True):
         require_equal(size, other, why)

@@ -143,6 +143,16 @@ def _quotient(numerator: Dim, divisor: Dim) -> Dim:
     return quotient if quotient.constant is None else quotient.constant
 
 
+def _alike_at_the_end(before: Sequence[Dim], after: Sequence[Dim]) -> int:
+    """How many of the last dimensions stay as they are."""
+    count = 0
+    for size, other in zip(reversed(before), reversed(after), strict=False):
+        if size is None or size == 1 or size != other:
+            break
+        count += 1
+    return count
+
+
 def factorised(
     before: Sequence[Dim], after: Sequence[Dim]
 ) -> tuple[tuple[Factors, ...], tuple[Factors, ...]]:
@@ -151,6 +161,11 @@ def factorised(
     From where on sizes do not divide each other nothing is paired any more: the letters there are of one side only.
     """
     letters = names()
+    same = _alike_at_the_end(before, after)
+    if same:
+        kept = tuple((f"e{k}",) for k in range(same))
+        left_over = factorised(before[:-same], after[:-same])
+        return (*left_over[0], *kept), (*left_over[1], *kept)
     first: list[list[str]] = [[] for _ in before]
     second: list[list[str]] = [[] for _ in after]
     i = j = 0

@@ -145,6 +145,8 @@ _PRODUCTS = [
     *each("einops", "reduce", A, "a b -> b", "sum"),
     *each("einops", "einsum", A, B, "a b, b c -> c a"),
     *each("einops", "repeat", A, "a b -> a r b", r=2),
+    *each("einops", "pack", [A, A[0]], "* b"),
+    *each("einops", "unpack", A, [(3,), ()], "* b"),
 ]
 _POSITIONS = [
     *each("jax.numpy", "take", A, np.asarray([2, 0, 2]), 1),

@@ -133,6 +133,7 @@ _LAYOUT = [
     *each(_N, "fill_diagonal", SQUARE, 3.0, inplace=False),
     *each(_N, "delete", A, 2, 1),
     *each(_N, "insert", A, 2, ROW, 0),
+    *each(_N, "insert", A, 1, A[:2], 0),
     *each(_N, "resize", A, (5, 7)),
     Call(f"{_N}.tril_indices", (4, 1)),
     Call(f"{_N}.triu_indices", (4, 1)),
