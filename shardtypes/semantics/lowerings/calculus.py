@@ -7,7 +7,11 @@ from typing import Any
 
 from shardtypes.lang import dtypes
 from shardtypes.semantics.array import Array
-from shardtypes.semantics.comparison import common_shape, require_equal
+from shardtypes.semantics.comparison import (
+    are_names_known,
+    common_shape,
+    require_equal,
+)
 from shardtypes.semantics.lowerings.convert import (
     ArrayLike,
     DType,
@@ -350,6 +354,8 @@ def cross(
         axisa = axisb = axisc = axis
     x, y = promoted(moveaxis(a, axisa, -1), moveaxis(b, axisb, -1))
     sizes = sizes_of(x)[-1], sizes_of(y)[-1]
+    if sizes == (2, 2) and are_names_known():
+        raise Unsupported("vectors of two components: releases of JAX differ")
     if sizes == (2, 2):
         first = x[..., 0] * y[..., 1]
         second = x[..., 1] * y[..., 0]
