@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import singledispatch
 from typing import TypeAlias
 
@@ -55,7 +54,8 @@ def _equation(mismatch: Equation, a: Size, b: Size) -> Worded:
 @worded.register
 def _join(mismatch: Join, a: Size, b: Size) -> Worded:
     shapes = list(map(_sizes, mismatch.shapes))
-    first, second = _shown(shapes, mismatch.first, mismatch.second)
+    first = shown_sizes(shapes[mismatch.first])
+    second = shown_sizes(shapes[mismatch.second])
     text = f"dimension {mismatch.k} of {first} and {second} differs"
     if mismatch.axis is not None:
         text += advice.joining(shapes, mismatch.axis)
@@ -67,7 +67,3 @@ def _reshape(mismatch: Reshape, a: Size, b: Size) -> Worded:
     has = f"{shown_sizes(_sizes(mismatch.shape))} has {shown_size(a)} elements"
     wanted = f"{shown_sizes(_sizes(mismatch.wanted))} has {shown_size(b)}"
     return "ST206", f"{has}, but {wanted}", None
-
-
-def _shown(shapes: Sequence[Sequence[Size | None]], *places: int) -> list[str]:
-    return [shown_sizes(shapes[place]) for place in places]

@@ -24,7 +24,7 @@ from shardtypes.semantics.array import (
     Dim,
     Shape,
 )
-from shardtypes.semantics.comparison import Why, aligned, undivided
+from shardtypes.semantics.comparison import Said, Why, aligned, undivided
 from shardtypes.semantics.lowerings.convert import (
     AxisGivenTwice,
     AxisOutOfRange,
@@ -74,17 +74,20 @@ class Refusing(Arguments):
             code, text, number = worded(why, first, second)
             place = self._place_of_operand(number)
             raise OpError(code, f"{self.call.name}: {text}", witness, place)
-        if why is None:
-            shapes = " and ".join(map(shown, self.arrays))
-            sizes = f"{shown_size(first)} is not {shown_size(second)}"
-            text = f"{shapes} do not fit: {sizes}"
-        else:
-            text = self.with_shapes(str(why))
+        if why is not None:
+            raise self._because(why, witness)
+        shapes = " and ".join(map(shown, self.arrays))
+        sizes = f"{shown_size(first)} is not {shown_size(second)}"
+        text = f"{shapes} do not fit: {sizes}"
+        raise OpError(CODES["operands"], f"{self.call.name}: {text}", witness)
+
+    def _because(self, why: Refused | str, witness: dict[str, int]) -> OpError:
+        """What is said of sizes that do not fit."""
+        text = f"{self.call.name}: {self.with_shapes(str(why))}"
         if isinstance(why, Refused):
-            code, place = CODES[why.of], self._place_of_operand(why.operand)
-        else:
-            code, place = CODES["operands"], None
-        raise OpError(code, f"{self.call.name}: {text}", witness, place)
+            place = self._place_of_operand(why.operand)
+            return OpError(CODES[why.of], text, witness, place)
+        return OpError(CODES["operands"], text, witness)
 
     def _place_of_operand(self, number: int | None) -> int | None:
         """Which argument an operand is."""
@@ -107,7 +110,7 @@ class Refusing(Arguments):
         if self.ctx.numpy:
             raise why
 
-    def divided(self, size: Dim, count: Dim, why: Why) -> Dim:
+    def divided(self, size: Dim, count: Dim, why: Refused | None) -> Dim:
         """The size of each of equal parts: a fact from here on. Raises OpError where there are none."""
         known, parts = known_size(size), known_size(count)
         if known is None or parts is None:
@@ -117,7 +120,7 @@ class Refusing(Arguments):
             found: Dim = simple(exact)
             return found
         if known.constant is not None and parts.constant is not None:
-            raise self.refused(undivided(size, count, why))
+            raise self.refused(why or undivided(size, count))
         quotient = known // parts
         self.ctx.facts = self.ctx.facts.even(quotient)
         return quotient
@@ -131,7 +134,7 @@ class Refusing(Arguments):
             return b
         return a
 
-    def broadcast(self, shapes: Sequence[Shape], why: Why) -> Shape:
+    def broadcast(self, shapes: Sequence[Shape], why: Said) -> Shape:
         """The shape that shapes broadcast to. Raises OpError where they do not."""
         result: Shape = ()
         for i, shape in enumerate(shapes):
@@ -146,7 +149,7 @@ class Refusing(Arguments):
                 self._refuse_beside_open(shapes[: i + 1], why)
         return result
 
-    def _refuse_beside_open(self, shapes: Sequence[Shape], why: Why) -> None:
+    def _refuse_beside_open(self, shapes: Sequence[Shape], why: Said) -> None:
         """Raises OpError where the last of several shapes fits what is known of all together, but not one of them."""
         *before, last = shapes
         for one in before:
@@ -178,13 +181,11 @@ class Refusing(Arguments):
         return next(iter(numbers), self._opaque())
 
     def _not_broadcast(
-        self, shapes: Sequence[Shape], found: Different, why: Why
+        self, shapes: Sequence[Shape], found: Different, why: Said
     ) -> OpError:
         """The last of several shapes, and the first before it that it does not fit."""
         if why is not None:
-            of = why.of if isinstance(why, Refused) else "operands"
-            text = f"{self.call.name}: {self.with_shapes(str(why))}"
-            return OpError(CODES[of], text, found.witness)
+            return self._because(why, found.witness)
         *before, last = shapes
         previous = next(one for one in before if self._difference(one, last))
         sizes = [list(map(known_size, shape)) for shape in (previous, last)]

@@ -12,8 +12,10 @@ from shardtypes.semantics.array import Array, Dim, Shape, SizesDiffer
 from shardtypes.semantics.mismatches import Mismatch
 from shardtypes.semantics.registry import Refused
 
-Why: TypeAlias = "Refused | Mismatch | str | None"
+Said: TypeAlias = "Refused | str | None"
 """What JAX says then; a text is of operands that do not fit."""
+Why: TypeAlias = "Mismatch | Said"
+"""What JAX says then, or what meets."""
 
 
 class Comparison(Protocol):
@@ -22,13 +24,13 @@ class Comparison(Protocol):
     def require_equal(self, a: Dim, b: Dim, why: Why) -> None:
         """Raises where two sizes certainly differ. ``why`` JAX then refuses them, where no operation pairs them."""
 
-    def broadcast(self, shapes: Sequence[Shape], why: Why) -> Shape:
+    def broadcast(self, shapes: Sequence[Shape], why: Said) -> Shape:
         """The shape that shapes broadcast to. Raises where they certainly do not: ``why`` JAX then refuses them."""
 
     def either(self, a: Dim, b: Dim) -> Dim:
         """The size of two dimensions that are of one size: what says more of it."""
 
-    def divided(self, size: Dim, count: Dim, why: Why) -> Dim:
+    def divided(self, size: Dim, count: Dim, why: Refused | None) -> Dim:
         """The size of each of ``count`` equal parts. Raises where a size certainly has none: ``why`` JAX then says."""
 
     def unknown(self) -> Dim:
@@ -58,18 +60,18 @@ class Numbers:
     def numpy_refuses(self, why: Refused) -> None:
         """These are JAX's functions."""
 
-    def divided(self, size: Dim, count: Dim, why: Why) -> Dim:
+    def divided(self, size: Dim, count: Dim, why: Refused | None) -> Dim:
         """Raises Refused for a number that is no multiple."""
         if size is None or count is None:
             return None
         if isinstance(size, int) and isinstance(count, int) and size % count:
-            raise undivided(size, count, why)
+            raise why or undivided(size, count)
         return size // count
 
     def either(self, a: Dim, b: Dim) -> Dim:
         return b if a is None else a
 
-    def broadcast(self, shapes: Sequence[Shape], why: Why) -> Shape:
+    def broadcast(self, shapes: Sequence[Shape], why: Said) -> Shape:
         """Raises SizesDiffer where two numbers do not broadcast."""
         result: Shape = ()
         for shape in shapes:
@@ -129,24 +131,21 @@ def either(a: Dim, b: Dim) -> Dim:
     return _comparison.get().either(a, b)
 
 
-def common_shape(shapes: Sequence[Shape], why: Why = None) -> Shape:
+def common_shape(shapes: Sequence[Shape], why: Said = None) -> Shape:
     """The shape that shapes broadcast to. Raises, numbers SizesDiffer, where they do not."""
     return _comparison.get().broadcast(shapes, why)
 
 
-def divided(size: Dim, count: Dim, why: Why = None) -> Dim:
+def divided(size: Dim, count: Dim, why: Refused | None = None) -> Dim:
     """The size of each of ``count`` equal parts. Raises, numbers Refused, where there are none."""
     if count == 1:
         return size
     return _comparison.get().divided(size, count, why)
 
 
-def undivided(size: Dim, count: Dim, why: Why) -> Refused:
+def undivided(size: Dim, count: Dim) -> Refused:
     """What JAX says of a size that has not so many equal parts."""
-    if isinstance(why, Refused):
-        return why
-    text = f"a size of {size} is not divisible by {count}"
-    return Refused(text if why is None else str(why), "sizes")
+    return Refused(f"a size of {size} is not divisible by {count}", "sizes")
 
 
 def unknown() -> Dim:

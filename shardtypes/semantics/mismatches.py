@@ -18,9 +18,6 @@ class Contraction:
     right: Shape
     k: int
 
-    def __str__(self) -> str:
-        return f"cannot contract dimension {self.i} with dimension {self.k}"
-
 
 @frozen
 class Equation:
@@ -34,9 +31,6 @@ class Equation:
     first: int
     second: int
 
-    def __str__(self) -> str:
-        return f"'{self.letter}' of '{self.text}' has two sizes"
-
 
 @frozen
 class Join:
@@ -48,9 +42,6 @@ class Join:
     first: int
     second: int
 
-    def __str__(self) -> str:
-        return f"dimension {self.k} differs"
-
 
 @frozen
 class Reshape:
@@ -58,9 +49,6 @@ class Reshape:
 
     shape: Shape
     wanted: Shape
-
-    def __str__(self) -> str:
-        return "another number of entries"
 
 
 Mismatch: TypeAlias = Contraction | Equation | Join | Reshape

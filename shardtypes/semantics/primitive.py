@@ -564,9 +564,12 @@ def shape_of_letters(
     sizes: dict[str, Dim] = {}
     for operand, dims in zip(operands, letters.operands, strict=True):
         for size, factors in zip(operand.dims, dims, strict=True):
-            if len(factors) == 1:
-                letter = factors[0]
-                sizes[letter] = either(sizes.get(letter), size)
+            if len(factors) != 1:
+                continue
+            letter = factors[0]
+            if letter in sizes:
+                size = either(sizes[letter], size)
+            sizes[letter] = size
     return [
         tuple(_size(factors, sizes) for factors in dims) for dims in letters.results
     ]

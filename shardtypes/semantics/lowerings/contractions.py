@@ -144,11 +144,11 @@ def check_equation(
     """Raises Refused for names of the output that are in no input, or twice in it."""
     for name in output:
         if not any(name in term for term in inputs):
-            text = f"'{name}' of the output is in no input of '{text}'"
-            raise Refused(text, "equations")
+            why = f"'{name}' of the output is in no input of '{text}'"
+            raise Refused(why, "equations")
         if output.count(name) > 1:
-            text = f"'{name}' is twice in the output of '{text}'"
-            raise Refused(text, "equations")
+            why = f"'{name}' is twice in the output of '{text}'"
+            raise Refused(why, "equations")
 
 
 def of_terms(

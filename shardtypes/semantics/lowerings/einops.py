@@ -159,8 +159,9 @@ def _written(group: Sequence[str]) -> str:
     return f"({' '.join(group)})"
 
 
-def _array_of(tensor: Any, before: Groups, pattern: str) -> Array:
-    """The operand, in the dimensions of the left side. Raises Refused where it has others."""
+def _array_of(tensor: Any, before: Groups, pattern: str) -> tuple[Array, int]:
+    """The operand, in the dimensions of the left side, and how many of these an ellipsis stands for. Raises Refused
+    where it has others."""
     if isinstance(tensor, (list, tuple)):
         array = stack(tensor)
     else:
@@ -172,7 +173,7 @@ def _array_of(tensor: Any, before: Groups, pattern: str) -> Array:
     if more < 0 or (more and least == len(before)):
         count = least if least == len(before) else f"at least {least}"
         raise Refused(f"'{pattern}' takes {count} dimensions", "patterns", 0)
-    return array
+    return array, more
 
 
 def _prepared(
@@ -189,9 +190,7 @@ def _prepared(
     _check_names(before, after, pattern, set(given), form)
     if any(_FLAT in group for group in before):
         raise Refused(f"'...' in parentheses on the left of '{pattern}'", "patterns")
-    array = _array_of(tensor, before, pattern)
-    written = [group for group in before if group != ["..."]]
-    hidden = array.rank - len(written)
+    array, hidden = _array_of(tensor, before, pattern)
     dots = [f"…{k}" for k in range(hidden)]
     before = _dotted(before, dots)
     after = _dotted(after, dots)

@@ -483,7 +483,8 @@ def _selected(which: Array, cases: list[Array]) -> Array:
         raise Refused("chooses by booleans among more than 2")
     if which.shape:
         which, *cases = of_common_rank([which, *cases])
-    cases = of_common_rank(cases)
+    else:
+        cases = of_common_rank(cases)
     why = Refused("shapes differ", "joins")
     of_one_shape(*cases, why=why)
     if which.shape != () and cases[0].shape == ():

@@ -473,9 +473,7 @@ def take_along_axis(
         array, at = along(arr, axis)
         places = asarray(indices)
     else:
-        array, places = of_common_rank([asarray(arr), asarray(indices)])
-        if array.rank != places.rank:
-            raise Refused("array and indices differ in rank", "indices")
+        array, places = _of_one_rank(arr, indices)
         at = axis_of(axis, array.rank)
     size = sizes_of(array)[at]
     found = _taken_along(array, _in_range(places, size), at)
@@ -494,19 +492,21 @@ def take_along_axis(
 def _taken_along(array: Array, places: Array, at: int) -> Array:
     """The entries at positions that are in range."""
     why = Refused("array and indices do not broadcast", "indices")
-    shape = common_shape([_without(array.dims, at), _without(places.dims, at)], why)
-    whole: list[Dim] = list(shape)
-    sizes: list[Dim] = list(shape)
-    whole[at] = array.dims[at]
-    sizes[at] = places.dims[at]
+    others = [with_sizes(one.dims, at, 1) for one in (array, places)]
+    shape = common_shape(others, why)
+    whole = with_sizes(shape, at, array.dims[at])
+    sizes = with_sizes(shape, at, places.dims[at])
     return p.take_along(
         broadcast_to(array, whole), broadcast_to(places, sizes), axis=at
     )
 
 
-def _without(shape: Sequence[Dim], at: int) -> tuple[Dim, ...]:
-    """A shape with 1 for one of its sizes."""
-    return with_sizes(shape, at, 1)
+def _of_one_rank(arr: ArrayLike, indices: ArrayLike) -> list[Array]:
+    """An array and indices along one of its dimensions. Raises Refused where they differ in rank."""
+    array, places = of_common_rank([asarray(arr), asarray(indices)])
+    if array.rank != places.rank:
+        raise Refused("array and indices differ in rank", "indices")
+    return [array, places]
 
 
 @lowering(f"{_JNP}.put_along_axis", unread="inplace")
@@ -519,13 +519,9 @@ def put_along_axis(
     mode: Any = None,
 ) -> Array:
     not_read(mode=mode)
-    array = asarray(arr)
-    places = asarray(indices)
     if axis is None:
         raise Unsupported("put_along_axis without an axis")
-    array, places = of_common_rank([array, places])
-    if array.rank != places.rank:
-        raise Refused("array and indices differ in rank", "indices")
+    array, places = _of_one_rank(arr, indices)
     at = axis_of(axis, array.rank)
     places = _in_range(places, sizes_of(array)[at])
     new = broadcast_to(cast(asarray(values), array.dtype), places.dims)

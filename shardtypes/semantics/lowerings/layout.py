@@ -221,12 +221,12 @@ def _static(obj: Any, size: int, what: str) -> Any:
 
 def _of_more(array: Array, at: int, more: Any) -> Array:
     """An array with so many entries more along a dimension; None is a number that is not known."""
-    sizes = list(sizes_of(array))
+    sizes = sizes_of(array)
     if more is None:
-        sizes[at] = unknown()
+        size = unknown()
     else:
-        sizes[at] = sizes[at] + more
-    return of_shape(array, sizes)
+        size = sizes[at] + more
+    return of_shape(array, with_sizes(sizes, at, size))
 
 
 @lowering(f"{_JNP}.delete")
