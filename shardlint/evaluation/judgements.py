@@ -30,8 +30,8 @@ from shardlint.evaluation.origins import Origin, lines_to, origins
 from shardlint.evaluation.other_meshes import (
     DEVICES,
     OtherRun,
+    differing_run,
     holds_on_one_device,
-    other_run,
     refuting_run,
     settings,
 )
@@ -46,6 +46,7 @@ from shardlint.evaluation.repeated_draws import (
     repeated_draws,
 )
 from shardlint.evaluation.replicas import Unequal
+from shardtypes.lang import dtypes
 from shardtypes.semantics.local_sizes import Ample
 
 # divisions of local sizes that are tried as capacities and are none
@@ -187,6 +188,21 @@ def _may_be_own(departure: Departure | str | None) -> bool:
     return departure == OWN
 
 
+def _is_of_own_choice(program: Program, departure: Departure) -> bool:
+    """Whether a program departs where rows are taken that each device has chosen by what it draws for itself: so many
+    on each, which of them is left to chance."""
+    numbers = {one.value.key for one in departure.culprit.operands}
+    recorder = program.run(DEVICES, record=True).recorder
+    if recorder is None:
+        return False
+    chosen = [
+        one
+        for one in recorder.values
+        if one.key in numbers and departure.axis in one.array.own
+    ]
+    return any(dtypes.is_kind(one.array.dtype, "signed") for one in chosen)
+
+
 def _without_own(
     program: Program, as_it_is: Outcome, axis: str
 ) -> Departure | str | None:
@@ -195,6 +211,8 @@ def _without_own(
     without = replace(program, without=frozenset({axis}))
     drawn = without.run(DEVICES, until=as_far_as(as_it_is))
     departure = _along(without, drawn, axis)
+    if isinstance(departure, Departure) and _is_of_own_choice(program, departure):
+        return OWN
     if not _may_be_own(departure):
         return departure
     counts: frozenset[Hashable] = frozenset()
@@ -315,7 +333,7 @@ def _along(program: Program, declared: Outcome, axis: str) -> Departure | str | 
     """Where a program departs from itself on another number of devices along an axis, or why it is not known."""
     if axis not in declared.sizes:
         return declared.reason  # it ended before the mesh was made
-    other = other_run(program, declared, axis)
+    other = differing_run(program, declared, axis)
     if isinstance(other, str) or not other.differs:
         # on no number of devices but one may be right what the program asserts
         other = refuting_run(program, declared, axis) or other
@@ -336,7 +354,9 @@ def _is_rounding(program: Program, axis: str) -> bool:
     to be added up over the devices, say."""
     exact = replace(program, rounds=False)
     declared = exact.run(DEVICES)
-    other = None if declared.reason else other_run(exact, declared, axis)
+    if declared.reason:
+        return False
+    other = differing_run(exact, declared, axis)
     return isinstance(other, OtherRun) and not other.differs
 
 

@@ -60,32 +60,27 @@ def other_run(program: Program, declared: Outcome, axis: str) -> OtherRun | str:
     reason = "its size cannot be changed"
     resized: OtherRun | None = None
     agreed: OtherRun | None = None
+    undefined: OtherRun | None = None
     plain: list[Outcome] = []
     for setting, outcome in _changed_runs(program, declared, axis):
         is_guess = not setting.literals.keys() <= set(declared.origins(axis))
         if not is_guess:
             plain.append(outcome)
-        tied = None
-        if rings.left_out(outcome.machine, axis) != rings.left_out(
-            declared.machine, axis
-        ):
-            tied = _with_ring_lengths(program, declared, setting, outcome, axis)
+        tied = _tied(program, declared, setting, outcome, axis)
         setting, outcome = tied or (setting, outcome)
         difference = first_difference(declared, outcome)
         if not outcome.regions:
             reason = outcome.reason or reason
         elif isinstance(difference, Incomparable):
             reason = difference.reason
-        elif (
-            is_guess
-            and difference is not None
-            and any(difference[0] < agreeing(declared, one) for one in plain)
-        ):
+        elif is_guess and _parts_earlier(declared, difference, plain):
             continue  # due to that number, which is another one: without it, nothing differs there
         elif difference is None and any(
             has_nan(one.results) for one in declared.regions
         ):
             agreed = agreed or OtherRun(setting, outcome, False)
+        elif difference is not None and _is_undefined_there(declared, outcome):
+            undefined = undefined or OtherRun(setting, outcome, True)
         elif difference is None or isinstance(difference[1], Difference):
             return OtherRun(
                 setting, outcome, difference is not None, is_tied=tied is not None
@@ -98,9 +93,31 @@ def other_run(program: Program, declared: Outcome, axis: str) -> OtherRun | str:
         return TOO_MANY_STEPS
     if agreed is not None:
         return agreed
+    if undefined is not None:
+        return undefined
     if resized is None:
         return reason
     return _with_another_number(program, declared, resized, axis) or resized
+
+
+def _parts_earlier(
+    declared: Outcome,
+    difference: tuple[int, Difference | Resized] | None,
+    others: Sequence[Outcome],
+) -> bool:
+    """Whether one of the other runs agrees with that of the program's own mesh beyond where this one differs."""
+    if difference is None:
+        return False
+    return any(difference[0] < agreeing(declared, one) for one in others)
+
+
+def _is_undefined_there(declared: Outcome, outcome: Outcome) -> bool:
+    """Whether a program gives what is no number with another size of the mesh, and not with its own: a variance of one
+    row on each device, say. Nothing tells where such numbers come from."""
+    pairs = zip(declared.regions, outcome.regions, strict=False)
+    return any(
+        has_nan(twin.results) and not has_nan(region.results) for region, twin in pairs
+    )
 
 
 def _changed_runs(
@@ -121,6 +138,16 @@ def _changed_runs(
                 yield setting, outcome
         if is_found:
             return
+
+
+def _tied(
+    program: Program, declared: Outcome, setting: Setting, outcome: Outcome, axis: str
+) -> tuple[Setting, Outcome] | None:
+    """The run in which the length of a ring follows that is written in the program; None where none has to."""
+    left_out = rings.left_out(declared.machine, axis)
+    if rings.left_out(outcome.machine, axis) == left_out:
+        return None
+    return _with_ring_lengths(program, declared, setting, outcome, axis)
 
 
 def _with_ring_lengths(
@@ -218,6 +245,46 @@ def refuting_run(program: Program, declared: Outcome, axis: str) -> OtherRun | N
         is_resized = isinstance(found[1], Resized)
         return OtherRun(setting, outcome, True, is_resized, is_refuting=True)
     return None
+
+
+def differing_run(program: Program, declared: Outcome, axis: str) -> OtherRun | str:
+    """A run with another size of an axis: one that gives something else, if there is one."""
+    other = other_run(program, declared, axis)
+    if isinstance(other, str) or other.differs:
+        return other
+    return _one_device_run(program, declared, axis) or other
+
+
+def _one_device_run(program: Program, declared: Outcome, axis: str) -> OtherRun | None:
+    """The run with one device along an axis, if it gives something else than the program's own mesh, and takes the same
+    way there: what many devices get wrong alike, whatever their number."""
+    for setting in _settings_with(declared, axis, 1):
+        outcome = program.run(
+            setting.devices, setting.literals, until=differs_from(declared)
+        )
+        if not _is_changed_alone(axis, declared, outcome):
+            continue
+        found = first_difference(declared, outcome)
+        if found is None or isinstance(found, Incomparable):
+            return None
+        is_comparable = isinstance(found[1], Difference)
+        if is_comparable and _takes_the_same_way(program, setting):
+            return OtherRun(setting, outcome, True)
+        return None
+    return None
+
+
+def _takes_the_same_way(program: Program, setting: Setting) -> bool:
+    """Whether a program evaluates the same expressions as often with another setting, as far as that is known."""
+    own = program.run(DEVICES, record=True)
+    other = program.run(setting.devices, setting.literals, record=True)
+    if own.recorder is None or other.recorder is None:
+        return False
+    if own.reason or other.reason or program.allowance.is_spent:
+        return False
+    if any(has_nan(one.results) for one in (*own.regions, *other.regions)):
+        return False
+    return own.recorder.met == other.recorder.met
 
 
 def holds_on_one_device(program: Program, declared: Outcome) -> bool:

@@ -351,12 +351,16 @@ class Recorder:
         number = len(self.values)
         inside = None in self.callers
         caller = self.callers[-1] if inside and not is_of_rule else None
+        kept = array
+        if array.node is not None:
+            # which would keep all that gradients were taken of
+            kept = replace(array, node=None)
         self.values.append(
             Recorded(
                 number,
                 key,
                 what,
-                array,
+                kept,
                 array.sources,
                 given,
                 caller,

@@ -19,7 +19,6 @@ from shardlint.ops import (  # noqa: F401 - each registers its models
     placement,
     queries,
     random,
-    sliding,
     trees,
     windows,
 )

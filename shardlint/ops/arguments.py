@@ -34,6 +34,7 @@ from shardlint.values import (
     Dimension,
     DTypeValue,
     ExternalValue,
+    FunctionValue,
     IntValue,
     Literal,
     ScalarValue,
@@ -72,6 +73,12 @@ _STAND_IN = {
 }
 
 
+_SLIDING = """conv conv_general_dilated conv_with_general_padding conv_transpose conv_general_dilated_patches
+reduce_window""".split()
+_OF_WINDOWS = tuple(
+    """window_strides strides padding lhs_dilation rhs_dilation feature_group_count batch_group_count filter_shape
+    window_dimensions base_dilation window_dilation""".split()
+)
 #: Parameters that say sizes alone: of one that is not known the result has an unknown size.
 NUMBERS: dict[str, tuple[str, ...]] = {
     "jax.numpy.repeat": ("repeats",),
@@ -91,6 +98,7 @@ NUMBERS: dict[str, tuple[str, ...]] = {
         f"jax.numpy.{name}": ("M",)
         for name in "bartlett blackman hamming hanning kaiser".split()
     },
+    **{f"jax.lax.{name}": _OF_WINDOWS for name in _SLIDING},
     "jax.lax.slice_in_dim": ("start_index", "limit_index"),
     "jax.lax.dynamic_slice_in_dim": ("slice_size",),
     **{
@@ -139,6 +147,8 @@ _STAND_INS: dict[tuple[str, str], Value] = {
     ("jax.numpy.linalg.norm", "ord"): Literal(None),
     ("jax.numpy.partition", "kth"): _ZERO,
     ("jax.lax.integer_pow", "y"): IntValue(Size.const(1)),
+    ("jax.lax.reduce_window", "computation"): Literal(None),
+    ("jax.lax.reduce_window", "init_value"): Literal(0.0),
 }
 
 
@@ -231,6 +241,8 @@ class Arguments:
             return self._dtype_argument(value)
         if name in NUMBERS.get(self.call.qualname, ()) or name in OF_SIZES:
             value = self._numbered(value, name not in _MAYBE_SEVERAL)
+        elif isinstance(value, FunctionValue):
+            value = self._without_shape(name, value)
         elif self.ctx.view is None and isinstance(value, (Unknown, IntValue)):
             value = self._without_shape(name, value)
         if name in OF_SIZES and _is_unknown_shape(value):

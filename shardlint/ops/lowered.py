@@ -363,11 +363,16 @@ class _Reading(Refusing):
         axes = None
         if out.dims is not None:
             axes = [relations.sharding(k) for k in range(len(out.dims))]
-        if unclear or any(array.unclear.all_but for array in self.arrays):
-            axes = None
         lasting = {
             mark for array in self.arrays for mark in array.marks if mark[1] == "scaled"
         }
+        for axis in sorted(local):
+            place = relations[axis].dim
+            if axes is not None and place is not None:
+                axes[place] = (*axes[place], axis)
+                lasting.add((axis, "scan"))
+        if unclear or any(array.unclear.all_but for array in self.arrays):
+            axes = None
         return settled(
             out,
             axes,

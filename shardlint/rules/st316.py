@@ -16,8 +16,9 @@ class DependsOnDevices(Rule):
     devices, with random numbers of the shapes that annotations give, in sizes that are part of the finding. Where
     there are no annotations, the specs of `shard_map` say how many dimensions an argument has. What depends on the
     number of devices by rounding alone, as quantised sums do, is not reported. Results that are no numbers (NaN) on
-    both meshes are compared with those of one device. Where the results of mapped functions agree, gradients that are
-    taken outside of them are compared, too.
+    both meshes are compared with those of one device, and so are results that agree on both, where the program takes
+    the same way there: what each device gets wrong alike shows on no other number of them. Where the results of mapped
+    functions agree, gradients that are taken outside of them are compared, too.
 
     Where results part may be far from the line to change. So the code is run again with small changes: a reduction that
     is missing, also in a backward rule, one too many, `pmean` for `psum`, one more axis, of one reduction or of all

@@ -24,13 +24,15 @@ class Letters:
     ``whole`` are those that the operation needs whole: a sort, a cumulative sum, the rows of a factorisation. What
     devices compute from a part of such a dimension is no part of what one device computes. ``window`` are those that
     are read through a window or in another order (a slice, a convolution, a gather of other positions): what they
-    become depends on the positions that are read.
+    become depends on the positions that are read. ``along`` are those needed whole whose places the results have again:
+    what devices make of their parts looks like parts of the result, and is not.
     """
 
     operands: tuple[tuple[Factors, ...], ...]
     results: tuple[tuple[Factors, ...], ...]
     whole: frozenset[str] = frozenset()
     window: frozenset[str] = frozenset()
+    along: frozenset[str] = frozenset()
 
     @property
     def reduced(self) -> frozenset[str]:

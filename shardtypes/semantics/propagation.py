@@ -41,9 +41,11 @@ def propagated(
     if ended is not None:
         return [ended] * count
     sharded = [i for i, one in enumerate(operands) if one.kind == "split"]
-    if any(one.kind == "varying" for one in operands):
-        mixed = _first(operands, "part")
-        return [VARYING if mixed is None else UNKNOWN] * count
+    varying = [one for one in operands if one.kind == "varying"]
+    if varying:
+        if _first(operands, "part") is not None:
+            return [UNKNOWN] * count
+        return _of_varying(operands, letters, count)
     if not sharded:
         return [_unsharded(operands, values, axis)] * count
     if _first(operands, "part") is not None:
@@ -64,6 +66,37 @@ def _beyond(operands: Sequence[Relation]) -> Relation | None:
     if all(one.kind in ("same", "zero", "alike") for one in operands):
         return alike
     return Relation("unknown", breach=alike.breach)
+
+
+def _of_varying(
+    operands: Sequence[Relation], letters: Letters | None, count: int
+) -> list[Relation]:
+    """What devices made of their own parts is still no more than that; but for what differs between devices by itself,
+    which may make up for it."""
+    varying = [i for i, one in enumerate(operands) if one.kind == "varying"]
+    if any(operands[i].breach is None for i in varying):
+        return [VARYING] * count
+    made = replace(operands[varying[0]], dim=None)
+    of_one = len(varying) == 1 and all(one.kind != "split" for one in operands)
+    dim = operands[varying[0]].dim
+    if letters is None or dim is None or not of_one:
+        return [made] * count
+    factors = letters.operands[varying[0]][dim]
+    if len(factors) != 1:
+        return [made] * count
+    return _in_place(made, factors[0], letters)
+
+
+def _in_place(made: Relation, letter: str, letters: Letters) -> list[Relation]:
+    """The relation of what devices made of their parts of a dimension, where results have that dimension again."""
+    results = []
+    for dims in letters.results:
+        place = letters.where(letter, dims)
+        if place is None or place[1] > 0:
+            results.append(made)
+        else:
+            results.append(replace(made, dim=place[0]))
+    return results
 
 
 def _first(operands: Sequence[Relation], kind: str) -> int | None:
@@ -102,11 +135,11 @@ def _sharded(
         return [_broken(axis, "clash", operands, "split")] * count
     (letter,) = found
     if letter in letters.whole:
-        return [
-            replace(
-                VARYING, breach=Breach(axis, "whole", sharded[0], operands[sharded[0]])
-            )
-        ] * count
+        at = sharded[0]
+        made = replace(VARYING, breach=Breach(axis, "whole", at, operands[at]))
+        if letter in letters.along:
+            return _in_place(made, letter, letters)
+        return [made] * count
     if letter in letters.window:
         return [VARYING] * count
     for i, one in enumerate(operands):

@@ -57,7 +57,8 @@ class Breach:
 class Relation:
     """The relation over one mesh axis.
 
-    ``dim`` is the dimension of a ``split``, None if it is not known which; ``monoid`` what the values of a ``part`` are
+    ``dim`` is the dimension of a ``split``, None if it is not known which, or of a ``varying`` that was made of the
+    parts of a ``split``; ``monoid`` what the values of a ``part`` are
     combined with. ``breach`` tells of an ``unknown`` or ``alike`` what made it so, if that was no lack of knowledge.
     """
 
@@ -107,6 +108,8 @@ def join(a: Relation, b: Relation) -> Relation:
     """What holds of a value that is one of two."""
     if a == b:
         return a
+    if a.kind == b.kind == "varying":
+        return VARYING
     for one, other in ((a, b), (b, a)):
         if one.kind == "zero" and other.has_meaning and other.monoid in (None, "sum"):
             return other

@@ -133,6 +133,12 @@ PROGRAMS = {
         y = model(X)
         return y, nnx.state(model, nnx.BatchStat), params["first"]["kernel"], params.first.bias
         """,
+    "made as a copy": """
+        graph, params, rest = nnx.split(MLP(4, nnx.Rngs(0)), nnx.Param, ...)
+        model = nnx.merge(graph, params, rest, copy=True)
+        y = model(X)
+        return y, nnx.state(model, nnx.BatchStat), nnx.state(nnx.clone(model), nnx.Param)
+        """,
     "a pure function": """
         graph, params, rest = nnx.split(MLP(4, nnx.Rngs(0)), nnx.Param, ...)
 

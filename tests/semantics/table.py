@@ -23,6 +23,7 @@ from shardtypes.semantics.primitives import (
     special,
     structure,
 )
+from shardtypes.semantics.primitives.windows import windows
 
 Drawn = tuple[list[np.ndarray], dict[str, Any]]
 
@@ -325,6 +326,45 @@ def cut(draw: st.DrawFn, shape: tuple[int, ...]) -> dict[str, Any]:
 
 
 @st.composite
+def read_through(draw: st.DrawFn) -> Drawn:
+    """Windows over one dimension, at least one of which fits."""
+    shape = draw(shapes.filter(lambda shape: len(shape) >= 1))
+    axis = draw(st.integers(0, len(shape) - 1))
+    low, high = draw(st.integers(0, 2)), draw(st.integers(0, 2))
+    interior = draw(st.integers(0, 1))
+    wide = low + high + shape[axis] + (shape[axis] - 1) * interior
+    window = draw(st.integers(1, min(3, wide)))
+    most = (wide - 1) // (window - 1) if window > 1 else 2
+    dilation = draw(st.integers(1, min(2, most)))
+    stride = draw(st.integers(1, 3))
+    params = {
+        "axis": axis,
+        "window": window,
+        "stride": stride,
+        "dilation": dilation,
+        "padding": (low, high, interior),
+        "count": None,
+    }
+    return [draw(numbers(shape))], params
+
+
+def windows_of(
+    x: Any,
+    axis: int,
+    window: int,
+    stride: int,
+    dilation: int,
+    padding: tuple[int, int, int],
+    count: None,
+) -> Any:
+    config = [padding if k == axis else (0, 0, 0) for k in range(x.ndim)]
+    wide = lax.pad(jnp.asarray(x), jnp.zeros((), x.dtype), config)
+    last = wide.shape[axis] - (window - 1) * dilation
+    places = jnp.arange(0, last, stride)[:, None] + jnp.arange(window) * dilation
+    return jnp.take(wide, places, axis=axis)
+
+
+@st.composite
 def several(draw: st.DrawFn) -> Drawn:
     shape = draw(shapes.filter(lambda shape: len(shape) >= 1))
     dimension = draw(st.integers(0, len(shape) - 1))
@@ -399,6 +439,7 @@ STRUCTURE = [
         ),
         one(cut),
     ),
+    Row(windows, windows_of, read_through()),
     Row(
         s.dynamic_slice,
         lambda x, *starts, slice_sizes: lax.dynamic_slice(x, starts, slice_sizes),

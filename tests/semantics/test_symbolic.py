@@ -30,7 +30,6 @@ from tests.semantics.calls import CALLS
 pytestmark = pytest.mark.once
 
 NEED_NUMBERS = {
-    "jax.lax.conv_transpose": "the padding depends on which of two sizes is larger",
     "jax.lax.unstack": "as many arrays as the size",
     "jax.numpy.cross": "two or three components",
     "jax.numpy.digitize": "other functions of fewer than two edges",

@@ -117,16 +117,23 @@ def _rest_of(value: Any) -> Any:
 
 
 @provide(f"{_NNX}.split")
-def split(node: Any, *filters: Any) -> Any:
+def split(node: Any, *filters: Any, graph: Any = None) -> Any:
     """A module without its arrays, and its state, or one for each filter."""
     taken = _Taken()
-    graph = GraphDef(taken.of(node, ()), taken.paths)
-    return graph, *divided(taken.rows, filters or (...,))
+    made = GraphDef(taken.of(node, ()), taken.paths)
+    return made, *divided(taken.rows, filters or (...,))
 
 
 @provide(f"{_NNX}.merge")
-def merge(graph: GraphDef, state: Any, /, *states: Any) -> Any:
-    """The module of a graph with the arrays of states."""
+def merge(
+    graph: GraphDef,
+    state: Any,
+    /,
+    *states: Any,
+    copy: bool = False,
+    recreate_variables: bool = True,
+) -> Any:
+    """The module of a graph with the arrays of states, in variables of its own."""
     rows = dict(row for one in (state, *states) for row in leaves_of(one))
     made: dict[int, Any] = {}
     for path, number in graph.paths:
@@ -166,14 +173,14 @@ def _container_of(
 
 
 @provide(f"{_NNX}.state")
-def state(node: Any, *filters: Any) -> Any:
+def state(node: Any, *filters: Any, graph: Any = None) -> Any:
     """The variables of a module; of filters, those that each takes first."""
     rows = [(path, variable.replace()) for path, variable in variables_in(node)]
     return selected(rows, filters or (...,))
 
 
 @provide(f"{_NNX}.graphdef")
-def graphdef(node: Any) -> GraphDef:
+def graphdef(node: Any, *, graph: Any = None) -> GraphDef:
     made: GraphDef = split(node)[0]
     return made
 
@@ -189,7 +196,9 @@ def update(node: Any, state: Any, /, *states: Any) -> None:
 
 
 @provide(f"{_NNX}.clone")
-def clone(node: Any) -> Any:
+def clone(
+    node: Any, variables: bool = True, *, arrays: bool = False, graph: Any = None
+) -> Any:
     return merge(*split(node))
 
 
@@ -216,13 +225,19 @@ def _remove(node: Any, path: Path) -> None:
 
 
 @provide(f"{_NNX}.iter_graph")
-def _iter_graph(node: Any) -> Iterator[tuple[Path, Any]]:
+def _iter_graph(node: Any, *, graph: Any = None) -> Iterator[tuple[Path, Any]]:
     yield from modules_in(node)
     yield from variables_in(node)
 
 
-provide(f"{_NNX}.iter_modules")(modules_in)
-provide(f"{_NNX}.variables")(lambda node, *filters: state(node, *filters))
+@provide(f"{_NNX}.iter_modules")
+def _iter_modules(node: Any, *, graph: Any = None) -> Iterator[tuple[Path, Any]]:
+    yield from modules_in(node)
+
+
+@provide(f"{_NNX}.variables")
+def _variables(node: Any, *filters: Any, graph: Any = None) -> Any:
+    return state(node, *filters)
 
 
 @provide(f"{_NNX}.as_pure")

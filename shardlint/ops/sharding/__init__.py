@@ -10,7 +10,6 @@ from __future__ import annotations
 from shardlint.ops.sharding import (  # noqa: F401 - each registers its models
     combining,
     contraction,
-    convolving,
     elementwise,
     explicit,
     explicit_models,

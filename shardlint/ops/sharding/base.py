@@ -237,13 +237,18 @@ def computed(op: Op, out: ArrayValue, origins: Origins) -> ArrayValue:
     met = axes_met(op.operands)
     states = {axis: {state(o, axis) for o in op.operands} for axis in met}
     # of a result of unknown rank, whichever dimension it is that is split
-    harmless = {"replicated", "varying"} | ({"sharded"} if out.dims is None else set())
+    harmless = {"replicated", "varying"}
+    if out.dims is None:
+        harmless.add("sharded")
     unclear = {axis for axis in met if not states[axis] <= harmless}
     varying = [axis for axis in met - unclear if states[axis] != {"replicated"}]
     scaled = {mark for o in op.operands for mark in o.marks if mark[1] == "scaled"}
+    axes: list[tuple[str, ...]] | None = None
+    if out.dims is not None and whole:
+        axes = [() for _ in out.dims]
     return settled(
         out,
-        [() for _ in out.dims] if out.dims is not None and whole else None,
+        axes,
         varying=varying,
         unclear=unclear_axes(op.operands, met, unclear),
         marks=[FACTORED, *scaled],

@@ -239,7 +239,9 @@ def _over(
                 s == "replicated" or "alike" in marks(o, axis)
                 for o, s in zip(operands, states, strict=True)
             )
-            return tainted, local | {"alike"} if same else local
+            if same:
+                return tainted, local | {"alike"}
+            return tainted, local
         if "unclear" in states:
             return "unclear", frozenset()
         if "varying" not in states:
@@ -393,7 +395,9 @@ def used(
     """A partial sum that is used as if it were complete; ``values`` describes the operands if there are several."""
     value = partial[0]
     found = marks(value, axis)
-    code = "ST302" if "reduction" in found else "ST301"
+    code = "ST301"
+    if "reduction" in found:
+        code = "ST302"
     is_mean = "mean" in found
     if is_mean:
         what = device_mean([axis])

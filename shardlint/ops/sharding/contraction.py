@@ -321,8 +321,12 @@ def _of_matmul(name: str, left: int, right: int) -> tuple[list[list[str]], list[
     if name == "matmul":
         rank = max(left, right) - 2
         batch = [f"...{n}" for n in range(rank, 0, -1)]
-        row = ["i"] if left > 1 else []
-        column = ["j"] if right > 1 else []
+        row: list[str] = []
+        column: list[str] = []
+        if left > 1:
+            row = ["i"]
+        if right > 1:
+            column = ["j"]
         first = batch[len(batch) - max(left - 2, 0) :]
         second = batch[len(batch) - max(right - 2, 0) :]
         inputs = [[*first, *row, "k"], [*second, "k", *column]]

@@ -53,9 +53,8 @@ def aligned(op: Op, out: ArrayValue, operands: Arrays) -> DimAxes | None:
             at = k - rank + len(operand.dims or ())
             if at >= 0 and operand.dims is not None:
                 met.append((i, operand.dims[at]))
-        result.append(
-            _agreed(op, operands, [one for one in met if one[1].size != ONE] or met)
-        )
+        larger = [one for one in met if one[1].size != ONE]
+        result.append(_agreed(op, operands, larger or met))
     return result
 
 

@@ -120,7 +120,9 @@ def _placed(
         marks = frozenset[tuple[str, str]]()
     else:
         marks = frozenset({UNPLACED})
-    mesh = op.mesh if on_mesh else None
+    mesh = None
+    if on_mesh:
+        mesh = op.mesh
     notes = kept_notes(note for operand in op.operands for note in operand.notes)
     return replace(bare, dims=dims, mesh=mesh, marks=marks, notes=notes)
 

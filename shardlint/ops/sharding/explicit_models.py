@@ -96,7 +96,9 @@ def _check_contracted(op: GlobalOp, a: Dimension, b: Dimension, kept: bool) -> N
         return
     texts = [op.text(operand) for operand in op.operands]
     if a.axes != b.axes:
-        code = "ST309" if kept else "ST310"
+        code = "ST310"
+        if kept:
+            code = "ST309"
         raise op.refused(sharded_differently(texts), code=code)
     if not kept:
         why = f"{listed(texts)} are contracted over a dimension {sharded_over(a.axes)}: pass out_sharding="

@@ -152,7 +152,9 @@ def _dealt(op: GlobalOp, axes: tuple[str, ...], sizes: Sequence[int]) -> DimAxes
                 return None
             mine.append(rest.pop(0))
         result.append(tuple(mine))
-    return None if rest else result
+    if rest:
+        return None
+    return result
 
 
 def resized(op: GlobalOp, out: ArrayValue, origins: Origins) -> Split:

@@ -1,12 +1,10 @@
 """Convolutions and reductions over windows.
 
-A convolution is a product of the windows of its padded operand with the kernel, so it has the relations and gradients
-of slices and products. A dimension that the kernel does not reach over stays as it is.
+A dimension that the kernel does not reach over stays as it is.
 """
 
 from __future__ import annotations
 
-import string
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,25 +12,24 @@ from typing import Any
 from shardtypes.semantics.array import Array, Dim
 from shardtypes.semantics.comparison import require_equal
 from shardtypes.semantics.lazy import np
-from shardtypes.semantics.lowerings.contractions import added_up_in, einsum
+from shardtypes.semantics.lowerings.contractions import added_up_in
 from shardtypes.semantics.lowerings.convert import (
     ArrayLike,
     asarray,
     beside_constants,
     cast,
-    in_dtype_of,
     inexact,
-    like,
     not_read,
     number_of,
     of_shape,
     promoted,
     sizes_of,
+    strong,
     weak_as,
 )
-from shardtypes.semantics.lowerings.indexing import indexed
 from shardtypes.semantics.lowerings.operators import conjugate
 from shardtypes.semantics.lowerings.shapes import (
+    broadcast_to,
     expand_dims,
     flip,
     ravel,
@@ -43,8 +40,21 @@ from shardtypes.semantics.lowerings.shapes import (
 )
 from shardtypes.semantics.lowerings.unpromoted import of_one_dtype
 from shardtypes.semantics.primitives import structure as s
+from shardtypes.semantics.primitives.windows import (
+    convolution,
+    count_of,
+    reach_of,
+    windows,
+)
 from shardtypes.semantics.registry import LOWERINGS, Refused, Unsupported, lowering
-from shardtypes.semantics.sizes import greatest, is_less, is_number, least, rounded_up
+from shardtypes.semantics.sizes import (
+    greatest,
+    is_less,
+    is_number,
+    is_surely_less,
+    least,
+    rounded_up,
+)
 
 _JNP, _LAX, _SIGNAL = "jax.numpy", "jax.lax", "jax.scipy.signal"
 
@@ -86,58 +96,99 @@ def _dimension_numbers(given: Any, rank: int) -> ConvDimensionNumbers:
     return ConvDimensionNumbers(spec(lhs, "NC"), spec(rhs, "OI"), spec(out, "NC"))
 
 
-def _paddings(
-    padding: Any, sizes: Sequence[int], windows: Sequence[int], strides: Sequence[int]
-) -> list[tuple[int, int]]:
-    """What is added before and behind each place's dimension."""
-    if not isinstance(padding, str):
-        pairs = [(number_of(low), number_of(high)) for low, high in padding]
-        if len(pairs) != len(sizes):
-            many = _counted(len(pairs), "pair")
-            few = _counted(len(sizes), "dimension")
-            raise Refused(f"{many} of padding for {few}", "ranks")
-        return pairs
-    if padding.upper() == "VALID":
-        return [(0, 0)] * len(sizes)
-    if padding.upper() not in ("SAME", "SAME_LOWER"):
+@dataclass(frozen=True, slots=True)
+class _Slide:
+    """How windows slide along one dimension: what is added before it, behind it and between neighbours, and how many
+    windows there are."""
+
+    padding: tuple[Any, Any, Any]
+    window: Any
+    stride: Any
+    dilation: Any
+    count: Any
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """Those of ``windows``, but for the dimension."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+def _slides(
+    padding: Any,
+    sizes: Sequence[Any],
+    windows: Sequence[Any],
+    strides: Sequence[Any],
+    spread: Sequence[Any],
+    dilations: Sequence[Any],
+) -> list[_Slide]:
+    """How windows slide along each dimension of these sizes."""
+    pairs: Any
+    if isinstance(padding, str):
+        pairs = [padding.upper()] * len(sizes)
+    elif not is_number(padding):  # of which nothing is known
+        pairs = [(padding, padding)] * len(sizes)
+    else:
+        pairs = [_pair(one) for one in padding]
+    if len(pairs) != len(sizes):
+        many = _counted(len(pairs), "pair")
+        few = _counted(len(sizes), "dimension")
+        raise Refused(f"{many} of padding for {few}", "ranks")
+    if any(is_number(one) and one < 1 for one in (*spread, *dilations)):
+        raise Refused("dilations are positive", "sizes")
+    return list(map(_slide, pairs, sizes, windows, strides, spread, dilations))
+
+
+def _pair(given: Any) -> tuple[Any, Any]:
+    if not is_number(given):
+        return given, given
+    low, high = given
+    return number_of(low), number_of(high)
+
+
+def _slide(
+    padding: Any, size: Any, window: Any, stride: Any, between: Any, dilation: Any
+) -> _Slide:
+    reach = reach_of(window, dilation)
+    if padding in ("SAME", "SAME_LOWER"):
+        count = rounded_up(size, stride)
+        total = greatest((count - 1) * stride + reach - size, 0)
+        low, high = total // 2, total - total // 2
+        if padding == "SAME_LOWER":
+            low, high = high, low
+        return _Slide((low, high, between - 1), window, stride, dilation, count)
+    if padding == "VALID":
+        low = high = 0
+    elif isinstance(padding, str):
         raise Unsupported(f"padding {padding}")
-    found = []
-    for size, window, stride in zip(sizes, windows, strides, strict=True):
-        places = rounded_up(size, stride)
-        covered = (places - 1) * stride + window
-        total = greatest(covered - size, 0)
-        less = total // 2
-        more = total - less
-        if padding.upper() == "SAME_LOWER":
-            found.append((more, less))
-        else:
-            found.append((less, more))
-    return found
+    else:
+        low, high = padding
+    wide = (low, high, between - 1)
+    if is_surely_less(size + low + high + (size - 1) * (between - 1), 0):
+        raise Unsupported("a padding that leaves less than nothing")
+    if is_number(stride) and stride < 1:
+        raise Unsupported(f"a stride of {stride}")
+    count = count_of(size, reach, stride, wide)
+    return _Slide(wide, window, stride, dilation, count)
 
 
-def _windows(array: Array, axis: int, window: int, stride: int, dilation: int) -> Array:
+def _read_through(array: Array, axis: int, slide: _Slide) -> Array:
     """The windows along one dimension, with a dimension for the places in each behind it."""
-    if window == 1 and stride == 1:
+    is_plain = slide.padding == (0, 0, 0)
+    if is_plain and slide.window == 1 and slide.stride == 1:
         return expand_dims(array, axis + 1)
-    last = (window - 1) * dilation
-    count = (sizes_of(array)[axis] - last - 1) // stride + 1
-    if not is_number(count):
-        shape = list(array.dims)
-        shape[axis : axis + 1] = [greatest(count, 0), window]
-        return of_shape(array, shape)
-    starts = np.arange(max(count, 0))[:, None] * stride
-    offsets = np.arange(window)[None, :] * dilation
-    before = (slice(None),) * axis
-    return indexed(array, (*before, starts + offsets))
+    return windows(array, axis=axis, **slide.params)
 
 
-def per_dimension(given: Any, count: int) -> tuple[int, ...]:
+def per_dimension(given: Any, count: int, what: str = "numbers") -> tuple[Any, ...]:
     """A number for each of ``count`` dimensions, of one number or several; ones of None."""
     if given is None:
         return (1,) * count
-    if isinstance(given, (tuple, list)):
-        return tuple(int(one) for one in given)
-    return (int(given),) * count
+    if not isinstance(given, (tuple, list)):
+        return (number_of(given),) * count
+    if len(given) != count:
+        few = _counted(count, "dimension")
+        raise Refused(f"{len(given)} {what} for {few}", "ranks")
+    return tuple(number_of(one) for one in given)
 
 
 @lowering(f"{_LAX}.conv_general_dilated", unread="out_sharding")
@@ -164,43 +215,36 @@ def conv_general_dilated(
     x = transpose(left, numbers.lhs_spec)
     kernel = transpose(right, numbers.rhs_spec)
     count = left.rank - 2
-    strides, spread, dilation = (
-        per_dimension(one, count)
-        for one in (window_strides, lhs_dilation, rhs_dilation)
-    )
-    _require_strides(strides, count)
-    if isinstance(padding, str) and any(one != 1 for one in spread):
+    strides = per_dimension(window_strides, count, "window_strides")
+    spread = per_dimension(lhs_dilation, count, "lhs_dilation")
+    dilation = per_dimension(rhs_dilation, count, "rhs_dilation")
+    if isinstance(padding, str) and any(is_number(k) and k != 1 for k in spread):
         raise Refused("padding is given in numbers beside lhs_dilation", "operands")
-    if any(one < 1 for one in (*spread, *dilation)):
-        raise Refused("dilations are positive", "sizes")
-    groups = int(feature_group_count)
-    batches = int(batch_group_count)
+    groups = number_of(feature_group_count)
+    batches = number_of(batch_group_count)
     _require_groups(x, kernel, groups, batches)
-    x = _padded_places(x, kernel, padding, strides, spread, dilation)
-    for k in range(count):
-        width = sizes_of(kernel)[2 + k]
-        x = _windows(x, 2 + 2 * k, width, strides[k], dilation[k])
-    found = _product(x, kernel, groups, batches)
-    found = transpose(
-        found, tuple(sorted(range(left.rank), key=lambda k: numbers.out_spec[k]))
-    )
+    reach = sizes_of(kernel)[2:]
+    slides = _slides(padding, sizes_of(x)[2:], reach, strides, spread, dilation)
+    found = _product(x, kernel, groups, batches, slides)
+    found = transpose(found, _places_of(numbers.out_spec))
     if preferred_element_type is None:
         return weak_as(found, left)
     return asarray(found, preferred_element_type)
+
+
+def _places_of(spec: Sequence[int]) -> tuple[int, ...]:
+    """Which of the dimensions in the order of a spec comes first, second and so on."""
+    return tuple(sorted(range(len(spec)), key=lambda k: spec[k]))
 
 
 def _counted(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
-def _require_strides(strides: Sequence[int], count: int) -> None:
-    if len(strides) != count:
-        many = f"{len(strides)} window_strides"
-        raise Refused(f"{many} for {_counted(count, 'dimension')}", "ranks")
-
-
 def _require_groups(x: Array, kernel: Array, groups: int, batches: int) -> None:
     """The input has as many features as the kernel takes, times the groups, which share the kernel's outputs."""
+    if not is_number(groups) or not is_number(batches):
+        return
     if groups < 1 or batches < 1:
         raise Refused("the numbers of groups are positive", "operands")
     if groups > 1 and batches > 1:
@@ -221,32 +265,16 @@ def _require_divisible(size: Dim, groups: int, what: str) -> None:
         raise Refused(f"{size} {what} are not divisible by {groups} groups", "sizes")
 
 
-def _padded_places(
-    x: Array,
-    kernel: Array,
-    padding: Any,
-    strides: Sequence[int],
-    spread: Sequence[int],
-    dilation: Sequence[int],
+def _product(
+    x: Array, kernel: Array, groups: Any, batches: Any, slides: Sequence[_Slide]
 ) -> Array:
-    reach = [
-        (size - 1) * step + 1
-        for size, step in zip(sizes_of(kernel)[2:], dilation, strict=True)
-    ]
-    edges = _paddings(padding, sizes_of(x)[2:], reach, strides)
-    inner = [
-        (low, high, between - 1)
-        for (low, high), between in zip(edges, spread, strict=True)
-    ]
-    if not any(one != (0, 0, 0) for one in inner):
-        return x
-    return s.pad(x, like(0, x), padding_config=((0, 0, 0), (0, 0, 0), *inner))
-
-
-def _product(x: Array, kernel: Array, groups: int, batches: int) -> Array:
-    """Of windows ``(N, C, place, in window, …)`` and a kernel ``(O, I, in window, …)``."""
+    """Of an operand ``(N, C, place, …)`` and a kernel ``(O, I, in window, …)``."""
     outputs, inputs = sizes_of(kernel)[:2]
     batch = sizes_of(x)[0]
+    counts = [slide.count for slide in slides]
+    if not is_number(groups) or not is_number(batches):
+        examples = batch if batches == 1 else None
+        return of_shape(x, (examples, outputs, *counts))
     examples = batch // batches
     outputs_of_group = outputs // (groups * batches)
     # that groups of so many inputs make up the channels is for the program to know
@@ -254,11 +282,7 @@ def _product(x: Array, kernel: Array, groups: int, batches: int) -> Array:
     x = s.reshape(x, new_sizes=parts)
     parts = (batches, groups, outputs_of_group, *kernel.dims[1:])
     kernel = s.reshape(kernel, new_sizes=parts)
-    count = kernel.rank - 4
-    places = string.ascii_lowercase[:count]
-    inside = string.ascii_uppercase[:count]
-    both = "".join(a + b for a, b in zip(places, inside, strict=True))
-    found = einsum(f"xnyz{both},xywz{inside}->nxyw{places}", x, kernel)
+    found = convolution(x, kernel, slides=tuple(slide.params for slide in slides))
     return reshape(found, (examples, outputs, *found.dims[4:]))
 
 
@@ -331,13 +355,11 @@ def conv_transpose(
             5: ("NHWDC", "HWDIO", "NHWDC"),
         }[left.rank]
     numbers = _dimension_numbers(dimension_numbers, left.rank)
-    steps = per_dimension(strides, left.rank - 2)
-    dilation = per_dimension(rhs_dilation, left.rank - 2)
+    steps = per_dimension(strides, left.rank - 2, "strides")
+    dilation = per_dimension(rhs_dilation, left.rank - 2, "rhs_dilation")
     if padding in ("SAME", "VALID"):
         sizes = [sizes_of(right)[k] for k in numbers.rhs_spec[2:]]
-        reach = [
-            (size - 1) * step + 1 for size, step in zip(sizes, dilation, strict=True)
-        ]
+        reach = map(reach_of, sizes, dilation)
         padding = [
             _transposed_padding(size, step, padding)
             for size, step in zip(reach, steps, strict=True)
@@ -358,10 +380,11 @@ def conv_transpose(
     )
 
 
-def _transposed_padding(window: int, stride: int, padding: str) -> tuple[int, int]:
+def _transposed_padding(window: Any, stride: Any, padding: str) -> tuple[Any, Any]:
     if padding == "SAME":
         total = window + stride - 2
-        if is_less(window, stride + 1):
+        # how many are in front matters to numbers alone
+        if not is_number(total) or window <= stride:
             low = window - 1
         else:
             low = rounded_up(total, 2)
@@ -369,6 +392,45 @@ def _transposed_padding(window: int, stride: int, padding: str) -> tuple[int, in
         total = window + stride - 2 + greatest(window - stride, 0)
         low = window - 1
     return low, total - low
+
+
+@lowering(f"{_LAX}.conv_general_dilated_patches")
+def conv_general_dilated_patches(
+    lhs: ArrayLike,
+    filter_shape: Any,
+    window_strides: Any,
+    padding: Any,
+    lhs_dilation: Any = None,
+    rhs_dilation: Any = None,
+    dimension_numbers: Any = None,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+) -> Array:
+    """Every window as the features of one place: those of the operand one after another, each with its window."""
+    (array,) = inexact(asarray(lhs))
+    if array.rank < 2:
+        raise Refused("needs 2 dimensions at least", "ranks")
+    count = array.rank - 2
+    numbers = _dimension_numbers(dimension_numbers, array.rank)
+    reach = per_dimension(filter_shape, count, "sizes of a window")
+    strides = per_dimension(window_strides, count, "window_strides")
+    spread = per_dimension(lhs_dilation, count, "lhs_dilation")
+    dilation = per_dimension(rhs_dilation, count, "rhs_dilation")
+    x = transpose(array, numbers.lhs_spec)
+    slides = _slides(padding, sizes_of(x)[2:], reach, strides, spread, dilation)
+    for k, slide in enumerate(slides):
+        x = _read_through(x, 2 + 2 * k, slide)
+    inside = tuple(range(3, x.rank, 2))
+    outside = tuple(range(2, x.rank, 2))
+    x = transpose(x, (0, 1, *inside, *outside))
+    batch, features, *sizes = sizes_of(x)
+    for size in sizes[:count]:
+        features = features * size
+    x = s.reshape(x, new_sizes=(batch, features, *sizes[count:]))
+    found = transpose(x, _places_of(numbers.out_spec))
+    if preferred_element_type is None:
+        return strong(found)
+    return asarray(found, preferred_element_type)
 
 
 # --- signals --------------------------------------------------------------------------------------------------------
@@ -559,50 +621,70 @@ def polymul(a1: ArrayLike, a2: ArrayLike, *, trim_leading_zeros: bool = False) -
 
 @lowering(f"{_LAX}.reduce_window")
 def reduce_window(
-    operand: ArrayLike,
-    init_value: ArrayLike,
+    operand: Any,
+    init_value: Any,
     computation: Callable[..., Any],
     window_dimensions: Any,
     window_strides: Any = None,
     padding: Any = "VALID",
     base_dilation: Any = None,
     window_dilation: Any = None,
-) -> Array:
+) -> Any:
     """The computation of all places in a window, one slice after the other."""
-    if isinstance(operand, (tuple, list)):
-        raise Unsupported("a window over several arrays")
-    array = asarray(operand)
-    sizes = per_dimension(window_dimensions, array.rank)
-    strides, spread, dilation = (
-        per_dimension(x, array.rank)
-        for x in (window_strides, base_dilation, window_dilation)
-    )
-    reach = [(size - 1) * step + 1 for size, step in zip(sizes, dilation, strict=True)]
-    edges = _paddings(padding, sizes_of(array), reach, strides)
-    config = tuple(
-        (low, high, between - 1)
-        for (low, high), between in zip(edges, spread, strict=True)
-    )
-    first = in_dtype_of(init_value, array)
+    how = (window_strides, padding, base_dilation, window_dilation)
+    if not isinstance(operand, (tuple, list)):
+        array, first = of_one_dtype(operand=operand, init_value=init_value)
+        return _reduced(array, first, computation, window_dimensions, *how)
+    if not isinstance(init_value, (tuple, list)) or len(init_value) != len(operand):
+        raise Unsupported("several arrays, and not as many values to begin with")
+    found = []
+    for k, (one, first) in enumerate(zip(operand, init_value, strict=True)):
+        names = {f"operand[{k}]": one, f"init_value[{k}]": first}
+        array, first = of_one_dtype(**names)
+        found.append(_reduced(array, first, None, window_dimensions, *how))
+    return tuple(found)
+
+
+def _reduced(
+    array: Array,
+    first: Array,
+    computation: Callable[..., Any] | None,
+    window_dimensions: Any,
+    window_strides: Any,
+    padding: Any,
+    base_dilation: Any,
+    window_dilation: Any,
+) -> Array:
+    """One array. Without a computation, or where sizes are not numbers, its shape is all that is known."""
+    rank = array.rank
+    sizes = per_dimension(window_dimensions, rank, "window_dimensions")
+    strides = per_dimension(window_strides, rank, "window_strides")
+    spread = per_dimension(base_dilation, rank, "base_dilation")
+    dilation = per_dimension(window_dilation, rank, "window_dilation")
+    if padding == "SAME" and window_strides is None:
+        return of_shape(strong(array), (None,) * rank)  # releases of JAX differ
+    slides = _slides(padding, sizes_of(array), sizes, strides, spread, dilation)
+    counts = [slide.count for slide in slides]
+    if computation is None or not all(map(is_number, (*counts, *sizes))):
+        return of_shape(strong(array), counts)
+    config = tuple(slide.padding for slide in slides)
     if any(one != (0, 0, 0) for one in config):
         wide = s.pad(array, first, padding_config=config)
     else:
         wide = array
-    counts = [
-        (n - r) // step + 1
-        for n, r, step in zip(sizes_of(wide), reach, strides, strict=True)
-    ]
-    found = first
+    found = broadcast_to(first, counts)
+    if 0 in counts:
+        return found
     for place in np.ndindex(*sizes):
         starts = tuple(k * step for k, step in zip(place, dilation, strict=True))
         limits = tuple(
             a + (n - 1) * step + 1
             for a, n, step in zip(starts, counts, strides, strict=True)
         )
-        found = computation(
-            found,
-            s.slice_(wide, start_indices=starts, limit_indices=limits, strides=strides),
+        part = s.slice_(
+            wide, start_indices=starts, limit_indices=limits, strides=strides
         )
+        found = computation(found, part)
     return found
 
 

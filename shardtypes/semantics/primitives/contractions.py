@@ -150,7 +150,7 @@ def _width(name: str) -> tuple[Any, ...]:
     return is_complex, *largest, bits, is_signed
 
 
-def _wider(operands: Sequence[Array], params: Params) -> Sequence[str | None]:
+def wider(operands: Sequence[Array], params: Params) -> Sequence[str | None]:
     """The dtype of a product is the wider one of the operands'."""
     first, second = (operand.dtype for operand in operands)
     if first == second:
@@ -164,7 +164,7 @@ def _wider(operands: Sequence[Array], params: Params) -> Sequence[str | None]:
 dot_general: Primitive = declare(
     "dot_general",
     letters=_letters,
-    dtype=_wider,
+    dtype=wider,
     values=Values(each=frozenset({0, 1}), monoid="sum"),
     evaluate=_evaluate,
     stacked=_stacked,

@@ -15,11 +15,8 @@ from shardtypes.semantics.values import Values
 
 def _letters(operands: Sequence[Array], params: Params) -> Letters:
     own = plain("d", operands[0])
-    return Letters(
-        (own,),
-        (own,),
-        whole=frozenset(letter for k in params["axes"] for letter in own[k]),
-    )
+    whole = frozenset(letter for k in params["axes"] for letter in own[k])
+    return Letters((own,), (own,), whole, along=whole)
 
 
 def _evaluate(x: Any, *, axes: Sequence[int], inverse: bool) -> Any:

@@ -223,7 +223,7 @@ argmin: Primitive = declare(
 def _along(operands: Sequence[Array], params: Params) -> Letters:
     own = [plain("d", operand) for operand in operands]
     whole = frozenset(own[0][params["axis"]])
-    return Letters(tuple(own), tuple(own), whole=whole)
+    return Letters(tuple(own), tuple(own), whole, along=whole)
 
 
 def _same_shape(
@@ -310,7 +310,8 @@ cumlogsumexp = _cumulative(
 def _sorted_letters(operands: Sequence[Array], params: Params) -> Letters:
     own = plain("d", operands[0])
     dims = (own,) * len(operands)
-    return Letters(dims, dims, whole=frozenset(own[params["dimension"]]))
+    whole = frozenset(own[params["dimension"]])
+    return Letters(dims, dims, whole, along=whole)
 
 
 def _sorted(

@@ -79,6 +79,18 @@ CALLS = [
         transpose_kernel=True,
     ),
     *each("jax.lax", "conv_transpose", numbers((2, 3)), numbers((3, 4)), (), "SAME"),
+    *each("jax.lax", "conv_general_dilated_patches", _IMAGE, (2, 3), (2, 1), "SAME"),
+    *each(
+        "jax.lax",
+        "conv_general_dilated_patches",
+        numbers((2, 4, 7)),
+        (3,),
+        (2,),
+        [(1, 2)],
+        (2,),
+        (1,),
+        ("NWC", "OIW", "NWC"),
+    ),
     *each(
         "jax.lax",
         "reduce_window",

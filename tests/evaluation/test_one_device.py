@@ -1,0 +1,103 @@
+"""What devices get wrong alike, however many there are, is found beside one device."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.evaluation.test_departures import judged
+from tests.evaluation.test_suspects import END, HEAD
+
+pytestmark = pytest.mark.once  # JAX has no part in it
+
+PROGRAM = """
+WORDS = 13
+
+
+def log_z(logits):
+    first = lax.axis_index("model") * logits.shape[1]
+    columns = {columns}
+    logits = jnp.where(columns < WORDS, logits, -1e9)
+    peak = lax.pmax(logits.max(axis=1), "model")
+    return peak + jnp.log(lax.psum(jnp.exp(logits - peak[:, None]).sum(axis=1), "model"))
+
+
+def main():
+    mapped = jax.shard_map(log_z, mesh=mesh(model=4), in_specs=P(None, "model"), out_specs=P(), check_vma=False)
+    return mapped(numbers(3, 16))
+"""
+
+
+def test_a_mask_by_local_columns_leaves_out_the_padding_nowhere() -> None:
+    text = HEAD + PROGRAM.format(columns="jnp.arange(logits.shape[1])") + END
+    (departure,) = judged(text).departures
+    assert departure.counts == (4, 1)
+    line = text.splitlines()[departure.culprit.step.value.where.place[0] - 1]
+    assert "columns" in line
+
+
+def test_a_mask_by_columns_of_the_whole_is_right() -> None:
+    columns = "first + jnp.arange(logits.shape[1])"
+    assert judged(HEAD + PROGRAM.format(columns=columns) + END).departures == ()
+
+
+ANOTHER_WAY = """
+def total(x):
+    if lax.axis_size("rows") == 1:
+        return x.sum() + 1.0
+    return lax.psum(x.sum(), "rows") * 1.0
+
+
+def main():
+    mapped = jax.shard_map(total, mesh=mesh(rows=4), in_specs=P("rows"), out_specs=P(), check_vma=False)
+    return mapped(numbers(16))
+"""
+
+
+def test_a_program_that_takes_another_way_on_one_device_is_not_compared_with_it() -> (
+    None
+):
+    assert judged(HEAD + ANOTHER_WAY + END).departures == ()
+
+
+SAMPLED = """
+def update(key, rows, weights):
+    key = jax.random.fold_in(key, lax.axis_index("data"))
+    noise = jax.random.gumbel(key, weights.shape)
+    _, picked = lax.top_k(jnp.log(weights) + noise, 2)
+    return lax.pmean((rows{picked} * weights[picked, None]).mean(axis=0), "data")
+
+
+def main():
+    specs = P(), P("data"), P("data")
+    mapped = jax.shard_map(update, mesh=mesh(data=4), in_specs=specs, out_specs=P(), check_vma=False)
+    return mapped(jax.random.key(0), numbers(32, 3), abs(numbers(32)) + 0.1)
+"""
+
+
+def test_rows_that_each_device_draws_of_its_own_are_meant() -> None:
+    assert judged(HEAD + SAMPLED.replace("{picked}", "[picked]") + END).departures == ()
+
+
+UNBIASED = """
+def spread(x):
+    mean = {mean}
+    return lax.psum(((x - mean) ** 2).sum(), "rows") / (x.shape[0] * {count} - 1)
+
+
+def main():
+    mapped = jax.shard_map(spread, mesh=mesh(rows=2), in_specs=P("rows"), out_specs=P(), check_vma=False)
+    return mapped(numbers(4))
+"""
+
+
+def test_where_too_few_rows_on_each_device_make_no_number_another_mesh_is_compared() -> (
+    None
+):
+    # of one row each, on four devices, 0 is divided by 0
+    own = UNBIASED.format(mean="x.mean()", count="1")
+    (departure,) = judged(HEAD + own + END).departures
+    assert departure.counts == (2, 1)
+    right = UNBIASED.format(
+        mean='lax.pmean(x.mean(), "rows")', count='lax.axis_size("rows")'
+    )
+    assert judged(HEAD + right + END).departures == ()
