@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from shardtypes.semantics.array import Array, Arrays, Dim, Params
@@ -58,12 +58,13 @@ def _lie_apart(size: Dim, params: Params) -> bool:
     """Whether each part of so many entries has windows of its own: one for each stride, which it begins with."""
     stride = params["stride"]
     reach = reach_of(params["window"], params["dilation"])
-    numbers = (size, stride, reach, *params["padding"])
-    if not all(isinstance(one, int) for one in numbers):
+    if not is_number(stride) or not is_number(reach):
         return False
-    assert isinstance(size, int)
-    is_plain = params["padding"] == (0, 0, 0)
-    return bool(is_plain and reach <= stride and size % stride == 0)
+    if params["padding"] != (0, 0, 0) or reach > stride:
+        return False
+    if size is None:
+        return bool(stride == 1)
+    return bool(size % stride == 0)
 
 
 def _overlap(params: Params) -> bool:
@@ -181,23 +182,26 @@ windows: Primitive = declare(
 _FIRST = 4  # dimension of space
 
 
-def _of_places(params: Params) -> Iterator[tuple[int, Params]]:
-    """How windows slide along each dimension of space, and which it is once those before have one more for entries."""
-    for k, slide in enumerate(params["slides"]):
-        yield k, {**slide, "axis": _FIRST + 2 * k}
+def _of_windows(slides: Sequence[Params], front: int = 0) -> list[Params]:
+    """The parameters of ``windows`` along each dimension of space: each before it has one more for entries by then, and
+    so many dimensions are in front of all."""
+    found: list[Params] = []
+    for k, slide in enumerate(slides):
+        found.append({**slide, "axis": front + _FIRST + 2 * k})
+    return found
 
 
 def _convolution_letters(operands: Arrays, params: Params) -> Letters:
     x, kernel = operands
-    names = ["x", "n", "y", "z", *(f"p{k}" for k, _ in _of_places(params))]
-    left = _named(x, names)
-    names = ["x", "y", "w", "z", *(f"v{k}" for k, _ in _of_places(params))]
-    right = _named(kernel, names)
+    slides = params["slides"]
+    rank = len(slides)
+    left = _named(x, ["x", "n", "y", "z", *(f"p{k}" for k in range(rank))])
+    right = _named(kernel, ["x", "y", "w", "z", *(f"v{k}" for k in range(rank))])
     batch, examples, groups, _, *places = left
     outputs = right[2]
     whole: set[str] = set()
     window = {letter for factors in right[_FIRST:] for letter in factors}
-    for k, slide in _of_places(params):
+    for k, slide in enumerate(slides):
         if _lie_apart(x.dims[_FIRST + k], slide):
             left[_FIRST + k] = (*places[k], f"v{k}")
             window.discard(f"v{k}")
@@ -223,7 +227,7 @@ def _convolved_shape(
     x, kernel = operands
     batch, examples, groups = x.dims[:3]
     sizes = list[Dim]()
-    for k, slide in _of_places(params):
+    for k, slide in enumerate(params["slides"]):
         count = slide["count"]
         if count is None:
             count = _fitting(x.dims[_FIRST + k], slide)
@@ -234,8 +238,8 @@ def _convolved_shape(
 def _convolved(x: Any, kernel: Any, *, slides: Sequence[Params]) -> Any:
     """Of one device, or with a dimension for the devices in front of both."""
     front = x.ndim - _FIRST - len(slides)
-    for _, slide in _of_places({"slides": slides}):
-        x = _read(x, **{**slide, "axis": front + slide["axis"]})
+    for slide in _of_windows(slides, front):
+        x = _read(x, **slide)
     rank = len(slides)
     places = [front + _FIRST + 2 * k for k in range(rank)]
     inside = [place + 1 for place in places]
@@ -259,7 +263,7 @@ def _pull_convolution(
     cotangent: Array, operands: Arrays, results: Arrays, params: Params
 ) -> Sequence[Array | None]:
     x, kernel = operands
-    slides = [slide for _, slide in _of_places(params)]
+    slides = _of_windows(params["slides"])
     read = x
     for slide in slides:
         read = windows(read, **slide)
