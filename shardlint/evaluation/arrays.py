@@ -117,8 +117,8 @@ KNOWN["jax.numpy.newaxis"] = None
 
 
 @provide("jax.numpy.dtype")
-def _dtype(given: Any) -> DType:
-    return DType(asarray(0, given).dtype or "float32")
+def _dtype(dtype: Any, align: bool = False, copy: bool = False) -> DType:
+    return DType(asarray(0, dtype).dtype or "float32")
 
 
 class Limits:
@@ -153,7 +153,11 @@ class Limits:
 
 setattr(Limits, MARK, True)
 provide("jax.numpy.finfo")(Limits)
-provide("jax.numpy.iinfo")(Limits)
+
+
+@provide("jax.numpy.iinfo")
+def _integer_limits(int_type: Any) -> Limits:
+    return Limits(int_type)
 
 
 def _bounds(name: str) -> tuple[float, float, float, float]:
@@ -167,9 +171,9 @@ def _bounds(name: str) -> tuple[float, float, float, float]:
 
 
 @provide("jax.numpy.issubdtype")
-def _is_subdtype(one: Any, other: Any) -> bool:
-    name = one.name if isinstance(one, DType) else str(one)
-    kind = getattr(other, "qualname", "").rpartition(".")[2]
+def _is_subdtype(arg1: Any, arg2: Any) -> bool:
+    name = arg1.name if isinstance(arg1, DType) else str(arg1)
+    kind = getattr(arg2, "qualname", "").rpartition(".")[2]
     family = {
         "floating": "floating",
         "inexact": "inexact",
@@ -180,8 +184,8 @@ def _is_subdtype(one: Any, other: Any) -> bool:
         "number": "number",
     }.get(kind)
     if family is None:
-        if isinstance(other, DType):
-            return other.name == name
+        if isinstance(arg2, DType):
+            return arg2.name == name
         raise NotEvaluable("issubdtype of something unknown")
     return name in dtypes.FAMILIES[family]
 

@@ -8,6 +8,7 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
+from shardlint.evaluation.errors import NotEvaluable
 from shardlint.evaluation.guards import MARK
 from shardlint.evaluation.outside import provide
 from shardtypes.semantics import trees
@@ -55,12 +56,16 @@ def _reduce(
 
 @provide("jax.tree.transpose")
 @provide("jax.tree_util.tree_transpose")
-def _transpose(outer: Structure, inner: Structure, tree: Any) -> Any:
-    leaves, _ = flatten(tree)
-    step = inner.leaves
+def _transpose(
+    outer_treedef: Structure, inner_treedef: Structure, pytree_to_transpose: Any
+) -> Any:
+    leaves, _ = flatten(pytree_to_transpose)
+    step = inner_treedef.leaves
     rows = [leaves[i : i + step] for i in range(0, len(leaves), step)]
-    columns = [unflatten(outer, list(column)) for column in zip(*rows, strict=True)]
-    return unflatten(inner, columns)
+    columns = [
+        unflatten(outer_treedef, list(column)) for column in zip(*rows, strict=True)
+    ]
+    return unflatten(inner_treedef, columns)
 
 
 class Key:
@@ -105,11 +110,21 @@ def _paths(
     ]
 
 
+def _refuse_paths(is_leaf: Any, is_leaf_takes_path: bool) -> None:
+    if is_leaf is not None and is_leaf_takes_path:
+        raise NotEvaluable("leaves that are told by their paths")
+
+
 @provide("jax.tree.map_with_path")
 @provide("jax.tree_util.tree_map_with_path")
 def _map_with_path(
-    function: Callable[..., Any], tree: Any, *rest: Any, is_leaf: Any = None
+    function: Callable[..., Any],
+    tree: Any,
+    *rest: Any,
+    is_leaf: Any = None,
+    is_leaf_takes_path: bool = False,
 ) -> Any:
+    _refuse_paths(is_leaf, is_leaf_takes_path)
     paths = iter([path for path, _ in _paths(tree, is_leaf)])
     return map_leaves(
         lambda *leaves: function(next(paths), *leaves), tree, *rest, is_leaf=is_leaf
@@ -118,27 +133,33 @@ def _map_with_path(
 
 @provide("jax.tree.flatten_with_path")
 @provide("jax.tree_util.tree_flatten_with_path")
-def _flatten_with_path(tree: Any, is_leaf: Any = None) -> Any:
+def _flatten_with_path(
+    tree: Any, is_leaf: Any = None, is_leaf_takes_path: bool = False
+) -> Any:
+    _refuse_paths(is_leaf, is_leaf_takes_path)
     return _paths(tree, is_leaf), flatten(tree, is_leaf)[1]
 
 
 @provide("jax.tree.leaves_with_path")
 @provide("jax.tree_util.tree_leaves_with_path")
-def _leaves_with_path(tree: Any, is_leaf: Any = None) -> Any:
+def _leaves_with_path(
+    tree: Any, is_leaf: Any = None, is_leaf_takes_path: bool = False
+) -> Any:
+    _refuse_paths(is_leaf, is_leaf_takes_path)
     return _paths(tree, is_leaf)
 
 
 @provide("jax.tree_util.keystr")
 def _key_string(
-    path: tuple[Key, ...], *, simple: bool = False, separator: str = ""
+    keys: tuple[Key, ...], *, simple: bool = False, separator: str = ""
 ) -> str:
-    return separator.join(str(step.key) if simple else str(step) for step in path)
+    return separator.join(str(step.key) if simple else str(step) for step in keys)
 
 
 @provide("jax.flatten_util.ravel_pytree")
-def _ravel(tree: Any) -> tuple[Array, Callable[[Any], Any]]:
-    """All entries of a tree in one vector, and what makes such a vector a tree again."""
-    leaves, structure = flatten(tree)
+def _ravel(pytree: Any) -> tuple[Array, Callable[[Any], Any]]:
+    """All entries of a pytree in one vector, and what makes such a vector a pytree again."""
+    leaves, structure = flatten(pytree)
     arrays = [asarray(leaf) for leaf in leaves]
     if not arrays:
         return zeros((0,)), lambda vector: unflatten(structure, [])

@@ -170,7 +170,7 @@ def filter_shard(x: Any, *shardings: Any) -> Any:
 
 
 @provide(f"{_EQX}.error_if")
-def error_if(x: Any, *conditions: Any) -> Any:
+def error_if(x: Any, *conditions: Any, on_error: Any = None) -> Any:
     return x
 
 

@@ -72,10 +72,10 @@ class FrozenDict(dict[str, Any]):
         return {name: _unfrozen(value) for name, value in self.items()}
 
 
-def _unfrozen(value: Any) -> Any:
-    if not isinstance(value, dict):
-        return value
-    return {name: _unfrozen(part) for name, part in value.items()}
+def _unfrozen(x: Any) -> Any:
+    if not isinstance(x, dict):
+        return x
+    return {name: _unfrozen(part) for name, part in x.items()}
 
 
 setattr(FrozenDict, MARK, True)
@@ -87,15 +87,15 @@ for _base in ("flax.core", "flax.core.frozen_dict"):
 
 @provide("flax.core.pop")
 @provide("flax.core.frozen_dict.pop")
-def _pop(held: Mapping[str, Any], key: str) -> Any:
-    rest = {name: value for name, value in held.items() if name != key}
-    return type(held)(rest), held[key]  # type: ignore[call-arg]  # a dict or a frozen one
+def _pop(x: Mapping[str, Any], key: str) -> Any:
+    rest = {name: value for name, value in x.items() if name != key}
+    return type(x)(rest), x[key]  # type: ignore[call-arg]  # a dict or a frozen one
 
 
 @provide("flax.core.copy")
 @provide("flax.core.frozen_dict.copy")
-def _copy(held: Mapping[str, Any], add_or_replace: Mapping[str, Any]) -> Any:
-    return type(held)({**held, **add_or_replace})  # type: ignore[call-arg]  # a dict or a frozen one
+def _copy(x: Mapping[str, Any], add_or_replace: Mapping[str, Any]) -> Any:
+    return type(x)({**x, **add_or_replace})  # type: ignore[call-arg]  # a dict or a frozen one
 
 
 Flat = dict[Any, Any]

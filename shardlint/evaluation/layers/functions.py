@@ -221,18 +221,18 @@ def pooling(name: str) -> Callable[..., Array]:
 
 
 def average_pooled(
-    x: Any,
-    window: Any,
+    inputs: Any,
+    window_shape: Any,
     strides: Any = None,
     padding: Any = "VALID",
     count_include_pad: bool = True,
 ) -> Array:
     """The means of windows."""
-    total = pooled(x, "sum", window, strides, padding)
+    total = pooled(inputs, "sum", window_shape, strides, padding)
     if count_include_pad:
-        return total / math.prod(int(size) for size in window)
-    ones = call("numpy.ones_like", asarray(x))
-    return total / pooled(ones, "sum", window, strides, padding)
+        return total / math.prod(int(size) for size in window_shape)
+    ones = call("numpy.ones_like", asarray(inputs))
+    return total / pooled(ones, "sum", window_shape, strides, padding)
 
 
 # --- normalization ----------------------------------------------------------------------------------------------------
@@ -467,15 +467,15 @@ def causal_mask(x: Any, extra_batch_dims: int = 0, dtype: Any = float) -> Array:
 
 
 def attention_mask(
-    queries: Any,
-    keys: Any,
+    query_input: Any,
+    key_input: Any,
     pairwise_fn: Any = None,
     extra_batch_dims: int = 0,
     dtype: Any = float,
 ) -> Array:
     """``(batch…, 1, queries, keys)`` of what is wanted of each pair of entries."""
-    q = call("numpy.expand_dims", asarray(queries), -1)
-    k = call("numpy.expand_dims", asarray(keys), -2)
+    q = call("numpy.expand_dims", asarray(query_input), -1)
+    k = call("numpy.expand_dims", asarray(key_input), -2)
     pairs = q * k if pairwise_fn is None else pairwise_fn(q, k)
     mask = call("numpy.expand_dims", pairs, -3)
     for _ in range(extra_batch_dims):

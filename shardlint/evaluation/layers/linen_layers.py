@@ -305,6 +305,7 @@ class LayerNorm(_LayerNorm):
     axis_name: Any = None
     axis_index_groups: Any = None
     use_fast_variance: bool = True
+    force_float32_reductions: bool = True
 
     @compact
     def __call__(self, x: Any, *, mask: Any = None) -> Array:
@@ -322,6 +323,7 @@ class RMSNorm(_LayerNorm):
     axis_name: Any = None
     axis_index_groups: Any = None
     use_fast_variance: bool = True
+    force_float32_reductions: bool = True
 
     @compact
     def __call__(self, x: Any, *, mask: Any = None) -> Array:
@@ -345,6 +347,7 @@ class GroupNorm(Module):
     axis_name: Any = None
     axis_index_groups: Any = None
     use_fast_variance: bool = True
+    force_float32_reductions: bool = True
 
     @compact
     def __call__(self, x: Any, *, mask: Any = None) -> Array:
@@ -387,6 +390,7 @@ class BatchNorm(Module):
     axis_name: Any = None
     axis_index_groups: Any = None
     use_fast_variance: bool = True
+    force_float32_reductions: bool = True
 
     @compact
     def __call__(
@@ -506,6 +510,7 @@ class MultiHeadDotProductAttention(Module):
     attention_fn: Any = None
     decode: bool = False
     normalize_qk: bool = False
+    force_fp32_for_softmax: bool = False
     qkv_dot_general: Any = None
     out_dot_general: Any = None
     qkv_dot_general_cls: Any = None

@@ -74,24 +74,24 @@ def with_extra_args(tx: Any) -> Any:
 
 
 @provide("optax.stateless")
-def stateless(function: Callable[[Any, Any], Any]) -> Any:
+def stateless(f: Callable[[Any, Any], Any]) -> Any:
     """A transformation without a state."""
 
     def update(updates: Any, state: Any, params: Any = None) -> Any:
-        return function(updates, params), EmptyState()
+        return f(updates, params), EmptyState()
 
     return GradientTransformation(init_empty_state, update)
 
 
 @provide("optax.stateless_with_tree_map")
-def of_each(function: Callable[[Any, Any], Any]) -> Any:
+def of_each(f: Callable[[Any, Any], Any]) -> Any:
     """A transformation of each array by itself, without a state."""
 
     def update(updates: Any, state: Any, params: Any = None) -> Any:
         if params is None:
-            made = map_leaves(lambda leaf: function(leaf, None), updates)
+            made = map_leaves(lambda leaf: f(leaf, None), updates)
         else:
-            made = map_leaves(function, updates, params)
+            made = map_leaves(f, updates, params)
         return made, EmptyState()
 
     return GradientTransformation(init_empty_state, update)

@@ -66,18 +66,18 @@ def add(first: Any, second: Any, *rest: Any) -> Any:
 
 
 @_provided("sub")
-def sub(first: Any, second: Any) -> Any:
-    return map_leaves(lambda a, b: asarray(a) - b, first, second)
+def sub(tree_x: Any, tree_y: Any) -> Any:
+    return map_leaves(lambda a, b: asarray(a) - b, tree_x, tree_y)
 
 
 @_provided("mul")
-def mul(first: Any, second: Any) -> Any:
-    return map_leaves(lambda a, b: asarray(a) * b, first, second)
+def mul(tree_x: Any, tree_y: Any) -> Any:
+    return map_leaves(lambda a, b: asarray(a) * b, tree_x, tree_y)
 
 
 @_provided("div")
-def div(first: Any, second: Any) -> Any:
-    return map_leaves(lambda a, b: asarray(a) / b, first, second)
+def div(tree_x: Any, tree_y: Any) -> Any:
+    return map_leaves(lambda a, b: asarray(a) / b, tree_x, tree_y)
 
 
 @_provided("scale")
@@ -88,8 +88,8 @@ def scale(scalar: Any, tree: Any) -> Any:
 
 @_provided("add_scale")
 @_provided("add_scalar_mul")
-def add_scale(first: Any, scalar: Any, second: Any) -> Any:
-    return map_leaves(lambda a, b: asarray(a) + scalar * asarray(b), first, second)
+def add_scale(tree_x: Any, scalar: Any, tree_y: Any) -> Any:
+    return map_leaves(lambda a, b: asarray(a) + scalar * asarray(b), tree_x, tree_y)
 
 
 @_provided("zeros_like")
