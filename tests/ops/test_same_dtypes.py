@@ -173,6 +173,7 @@ OPEN = [
     "def f(x, y: f32['4']):\n    return lax.add(x, y)\n",
     "def f(x: bf16['4'], y: f32['4']):\n    return lax.add(x, y.astype(x.dtype))\n",
     "def f(x: Float['4'], y: f32['4']):\n    return lax.add(x, y)\n",
+    "def f(x: bf16['4']):\n    return lax.reduce_window(x, 0.0, lax.add, (2,), (2,), 'VALID')\n",
     "def f(x: f32['4'], i: i32['4']):\n"
     "    return lax.reduce_window((x, i), (0.0, 0), lambda a, b: a, (2,), (2,), 'VALID')\n",
 ]

@@ -18,6 +18,7 @@ from shardtypes.semantics.lowerings.convert import (
     asarray,
     beside_constants,
     cast,
+    in_dtype_of,
     inexact,
     not_read,
     number_of,
@@ -407,7 +408,7 @@ def conv_general_dilated_patches(
     preferred_element_type: Any = None,
 ) -> Array:
     """Every window as the features of one place: those of the operand one after another, each with its window."""
-    (array,) = inexact(asarray(lhs))
+    array = asarray(lhs)
     if array.rank < 2:
         raise Refused("needs 2 dimensions at least", "ranks")
     count = array.rank - 2
@@ -633,7 +634,12 @@ def reduce_window(
     """The computation of all places in a window, one slice after the other."""
     how = (window_strides, padding, base_dilation, window_dilation)
     if not isinstance(operand, (tuple, list)):
-        array, first = of_one_dtype(operand=operand, init_value=init_value)
+        if isinstance(init_value, (int, float)):
+            # where JAX knows the computation it asks for no dtype of a number
+            array = asarray(operand)
+            first = in_dtype_of(init_value, array)
+        else:
+            array, first = of_one_dtype(operand=operand, init_value=init_value)
         return _reduced(array, first, computation, window_dimensions, *how)
     if not isinstance(init_value, (tuple, list)) or len(init_value) != len(operand):
         raise Unsupported("several arrays, and not as many values to begin with")
@@ -662,11 +668,11 @@ def _reduced(
     spread = per_dimension(base_dilation, rank, "base_dilation")
     dilation = per_dimension(window_dilation, rank, "window_dilation")
     if padding == "SAME" and window_strides is None:
-        return of_shape(strong(array), (None,) * rank)  # releases of JAX differ
+        return of_shape(array, (None,) * rank)  # releases of JAX differ
     slides = _slides(padding, sizes_of(array), sizes, strides, spread, dilation)
     counts = [slide.count for slide in slides]
     if computation is None or not all(map(is_number, (*counts, *sizes))):
-        return of_shape(strong(array), counts)
+        return of_shape(array, counts)
     config = tuple(slide.padding for slide in slides)
     if any(one != (0, 0, 0) for one in config):
         wide = s.pad(array, first, padding_config=config)
