@@ -194,8 +194,10 @@ def number(value: complex, like: Array | None = None) -> Array:
     dtype: str | None = _OF_PYTHON[type(value)]
     if like is not None:
         dtype = like.dtype
-    numbers = Simulated.everywhere(np.asarray(value))
-    return Array((), dtype, like is None, None, numbers)
+    held = np.asarray(value)
+    if dtype in dtypes.COMPLEX:
+        held = held.astype(complex)  # what is written into it may be
+    return Array((), dtype, like is None, None, Simulated.everywhere(held))
 
 
 _OF_PYTHON = {bool: "bool", int: "int32", float: "float32", complex: "complex64"}

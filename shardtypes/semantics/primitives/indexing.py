@@ -314,8 +314,6 @@ def _write(
 
 def _written(x: Any, places: tuple[Any, ...], new: Any, kind: str) -> Any:
     out = np.array(x)
-    if np.iscomplexobj(new) and not np.iscomplexobj(out):
-        new = np.real(new)  # as JAX casts what is written
     if kind == "set":
         out[places] = new
     else:
