@@ -91,9 +91,9 @@ def judge(program: Program, run: Outcome | None = None) -> Judgement:
     if not axes or not declared.regions:
         why = declared.reason or NOTHING_MAPPED
         return Judgement(reasons=(why,), states=declared.states)
-    found, compared, reasons, own = _compared(program, declared, axes)
-    reported = {departure.axis for departure in found}
     recorded = functools.cache(functools.partial(program.run, DEVICES, record=True))
+    found, compared, reasons, own = _compared(program, declared, recorded, axes)
+    reported = {departure.axis for departure in found}
     copies = tuple(
         one for one in _unequal(program, declared, recorded) if one.axis not in reported
     )
@@ -127,7 +127,7 @@ def judge(program: Program, run: Outcome | None = None) -> Judgement:
 
 
 def _compared(
-    program: Program, declared: Outcome, axes: Sequence[str]
+    program: Program, declared: Outcome, recorded: Recorded, axes: Sequence[str]
 ) -> tuple[list[Departure], list[str], list[str], frozenset[str]]:
     """Where a program departs along each of these axes, those over which it was compared, and why not over others, and
     those along which devices may have something of their own."""
@@ -139,7 +139,7 @@ def _compared(
         departure = _along(program, declared, axis)
         if _may_be_own(departure):
             own.add(axis)
-            departure = _without_own(program, declared, axis)
+            departure = _without_own(program, declared, recorded, axis)
         if isinstance(departure, str):
             reasons.append(f"{axis}: {departure}")
             continue
@@ -188,11 +188,11 @@ def _may_be_own(departure: Departure | str | None) -> bool:
     return departure == OWN
 
 
-def _is_of_own_choice(program: Program, departure: Departure) -> bool:
+def _is_of_own_choice(recorded: Recorded, departure: Departure) -> bool:
     """Whether a program departs where rows are taken that each device has chosen by what it draws for itself: so many
     on each, which of them is left to chance."""
     numbers = {one.value.key for one in departure.culprit.operands}
-    recorder = program.run(DEVICES, record=True).recorder
+    recorder = recorded().recorder
     if recorder is None:
         return False
     chosen = [
@@ -204,14 +204,14 @@ def _is_of_own_choice(program: Program, departure: Departure) -> bool:
 
 
 def _without_own(
-    program: Program, as_it_is: Outcome, axis: str
+    program: Program, as_it_is: Outcome, recorded: Recorded, axis: str
 ) -> Departure | str | None:
     """Where a program departs, each device of which draws nothing for itself, and has room for everything; why it is
     not known if it departs only with the room that it has."""
     without = replace(program, without=frozenset({axis}))
     drawn = without.run(DEVICES, until=as_far_as(as_it_is))
     departure = _along(without, drawn, axis)
-    if isinstance(departure, Departure) and _is_of_own_choice(program, departure):
+    if isinstance(departure, Departure) and _is_of_own_choice(recorded, departure):
         return OWN
     if not _may_be_own(departure):
         return departure

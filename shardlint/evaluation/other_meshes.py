@@ -18,6 +18,7 @@ from shardlint.evaluation.comparison import (
     Outcome,
     Program,
     Resized,
+    Stop,
     agreeing,
     differences,
     differs_from,
@@ -233,17 +234,25 @@ def refuting_run(program: Program, declared: Outcome, axis: str) -> OtherRun | N
     mesh."""
     if declared.failed is None:
         return None
+    found = _on_one_device(program, declared, axis)
+    if found is None or found.outcome.reason:
+        return None
+    return replace(found, is_refuting=True)
+
+
+def _on_one_device(
+    program: Program, declared: Outcome, axis: str, until: Stop | None = None
+) -> OtherRun | None:
+    """The run with one device along an axis, if it gives something else than the program's own mesh."""
     for setting in _settings_with(declared, axis, 1):
-        outcome = program.run(setting.devices, setting.literals)
+        outcome = program.run(setting.devices, setting.literals, until=until)
         if not _is_changed_alone(axis, declared, outcome):
             continue
-        if outcome.reason:
-            return None
         found = first_difference(declared, outcome)
         if found is None or isinstance(found, Incomparable):
             return None
         is_resized = isinstance(found[1], Resized)
-        return OtherRun(setting, outcome, True, is_resized, is_refuting=True)
+        return OtherRun(setting, outcome, True, is_resized)
     return None
 
 
@@ -258,20 +267,12 @@ def differing_run(program: Program, declared: Outcome, axis: str) -> OtherRun | 
 def _one_device_run(program: Program, declared: Outcome, axis: str) -> OtherRun | None:
     """The run with one device along an axis, if it gives something else than the program's own mesh, and takes the same
     way there: what many devices get wrong alike, whatever their number."""
-    for setting in _settings_with(declared, axis, 1):
-        outcome = program.run(
-            setting.devices, setting.literals, until=differs_from(declared)
-        )
-        if not _is_changed_alone(axis, declared, outcome):
-            continue
-        found = first_difference(declared, outcome)
-        if found is None or isinstance(found, Incomparable):
-            return None
-        is_comparable = isinstance(found[1], Difference)
-        if is_comparable and _takes_the_same_way(program, setting):
-            return OtherRun(setting, outcome, True)
+    found = _on_one_device(program, declared, axis, differs_from(declared))
+    if found is None or found.is_resized:
         return None
-    return None
+    if not _takes_the_same_way(program, found.setting):
+        return None
+    return found
 
 
 def _takes_the_same_way(program: Program, setting: Setting) -> bool:

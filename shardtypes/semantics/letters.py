@@ -8,7 +8,7 @@ is reduced.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from shardtypes.lang.frozen import frozen
@@ -24,15 +24,15 @@ class Letters:
     ``whole`` are those that the operation needs whole: a sort, a cumulative sum, the rows of a factorisation. What
     devices compute from a part of such a dimension is no part of what one device computes. ``window`` are those that
     are read through a window or in another order (a slice, a convolution, a gather of other positions): what they
-    become depends on the positions that are read. ``along`` are those needed whole whose places the results have again:
-    what devices make of their parts looks like parts of the result, and is not.
+    become depends on the positions that are read. ``along`` are those needed whole, each with the letter of what a
+    result has in their place: what devices make of their parts looks like parts of the result, and is not.
     """
 
     operands: tuple[tuple[Factors, ...], ...]
     results: tuple[tuple[Factors, ...], ...]
     whole: frozenset[str] = frozenset()
     window: frozenset[str] = frozenset()
-    along: frozenset[str] = frozenset()
+    along: tuple[tuple[str, str], ...] = ()
 
     @property
     def reduced(self) -> frozenset[str]:
@@ -45,6 +45,11 @@ class Letters:
             if letter in factors:
                 return k, factors.index(letter)
         return None
+
+
+def in_place(letters: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """For ``along``: results have the same dimensions again."""
+    return tuple((letter, letter) for letter in sorted(letters))
 
 
 def letters_in(parts: Sequence[Sequence[Factors]]) -> frozenset[str]:

@@ -263,7 +263,7 @@ def apply(primitive: Primitive, operands: Arrays, params: Params) -> tuple[Array
     varying = _varying(primitive, operands, params)
     own = _united(operand.own for operand in operands) | primitive.own(operands, params)
     sources = _united(operand.sources for operand in operands)
-    origins = _origins(operands, letters, shapes)
+    origins = _origins(operands, letters, count)
     results = [
         Array(
             shapes[i],
@@ -299,29 +299,21 @@ _NOTHING: frozenset[Any] = frozenset()
 
 
 def _origins(
-    operands: Arrays, letters: Letters | None, shapes: Sequence[Shape | None]
+    operands: Arrays, letters: Letters | None, count: int
 ) -> Sequence[Origins | None]:
     """The dimensions of arguments that each dimension of each result is: those of all operands that have its letter."""
     if letters is None or not any(operand.origins for operand in operands):
-        return [None] * len(shapes)
+        return [None] * count
     found: dict[str, frozenset[Origin] | None] = {}
-    sizes: dict[str, Dim] = {}
     for operand, dims in zip(operands, letters.operands, strict=True):
-        parts = zip(operand.origins or (), dims, operand.shape or (), strict=False)
-        for origin, dim, size in parts:
+        for origin, dim in zip(operand.origins or (), dims, strict=False):
             letter = _only_letter(dim)
             found[letter] = _either(found.get(letter, _NOTHING), origin)
-            sizes[letter] = size
     found[_SEVERAL] = None
-    results: list[Origins | None] = []
-    for dims, shape in zip(letters.results, shapes, strict=True):
-        origins = []
-        for dim, size in zip(dims, shape or (), strict=False):
-            letter = _only_letter(dim)
-            # of places that are read through windows there are more or fewer
-            changed = letter in letters.along and size != sizes.get(letter)
-            origins.append(None if changed else found.get(letter))
-        results.append(tuple(origins))
+    results: list[Origins] = []
+    for dims in letters.results:
+        of_dims = map(_only_letter, dims)
+        results.append(tuple(map(found.get, of_dims)))
     return results
 
 

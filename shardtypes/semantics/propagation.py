@@ -41,11 +41,11 @@ def propagated(
     if ended is not None:
         return [ended] * count
     sharded = [i for i, one in enumerate(operands) if one.kind == "split"]
-    varying = [one for one in operands if one.kind == "varying"]
+    varying = [i for i, one in enumerate(operands) if one.kind == "varying"]
     if varying:
         if _first(operands, "part") is not None:
             return [UNKNOWN] * count
-        return _of_varying(operands, letters, count)
+        return _of_varying(operands, varying, letters, count)
     if not sharded:
         return [_unsharded(operands, values, axis)] * count
     if _first(operands, "part") is not None:
@@ -69,11 +69,13 @@ def _beyond(operands: Sequence[Relation]) -> Relation | None:
 
 
 def _of_varying(
-    operands: Sequence[Relation], letters: Letters | None, count: int
+    operands: Sequence[Relation],
+    varying: Sequence[int],
+    letters: Letters | None,
+    count: int,
 ) -> list[Relation]:
     """What devices made of their own parts is still no more than that; but for what differs between devices by itself,
     which may make up for it."""
-    varying = [i for i, one in enumerate(operands) if one.kind == "varying"]
     if any(operands[i].breach is None for i in varying):
         return [VARYING] * count
     made = replace(operands[varying[0]], dim=None)
@@ -89,6 +91,7 @@ def _of_varying(
 
 def _in_place(made: Relation, letter: str, letters: Letters) -> list[Relation]:
     """The relation of what devices made of their parts of a dimension, where results have that dimension again."""
+    letter = dict(letters.along).get(letter, letter)
     results = []
     for dims in letters.results:
         place = letters.where(letter, dims)
@@ -137,7 +140,7 @@ def _sharded(
     if letter in letters.whole:
         at = sharded[0]
         made = replace(VARYING, breach=Breach(axis, "whole", at, operands[at]))
-        if letter in letters.along:
+        if letter in dict(letters.along):
             return _in_place(made, letter, letters)
         return [made] * count
     if letter in letters.window:

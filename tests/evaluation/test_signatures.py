@@ -12,6 +12,7 @@ import pytest
 
 import shardlint.evaluation
 from shardlint.evaluation.outside import KNOWN
+from tests.semantics.call import resolved
 
 pytestmark = pytest.mark.once  # of the newest releases of the libraries
 
@@ -42,24 +43,18 @@ for _module in pkgutil.walk_packages(
     importlib.import_module(_module.name)
 
 
-def in_library(qualname: str) -> Any:
-    """The function itself; None where this release has none of that name."""
-    parts = qualname.split(".")
-    for length in range(len(parts) - 1, 0, -1):
-        try:
-            found: Any = importlib.import_module(".".join(parts[:length]))
-        except ImportError:
-            continue
-        for part in parts[length:]:
-            found = getattr(found, part, None)
-        return found
-    return None
-
-
 def signature_of(function: Any) -> Signature | None:
     try:
         return inspect.signature(function)
     except (TypeError, ValueError):
+        return None
+
+
+def in_library(qualname: str) -> Signature | None:
+    """That of the function itself; None where this release has none of that name."""
+    try:
+        return signature_of(resolved(qualname))
+    except (AttributeError, ImportError):
         return None
 
 
@@ -82,7 +77,7 @@ def test_they_take_what_the_libraries_take() -> None:
     for name, function in KNOWN.items():
         if not name.startswith(LIBRARIES) or not callable(function):
             continue
-        own, there = signature_of(function), signature_of(in_library(name))
+        own, there = signature_of(function), in_library(name)
         if own is None or there is None:
             continue
         compared += 1

@@ -41,6 +41,7 @@ from shardtypes.semantics.lowerings.shapes import (
 )
 from shardtypes.semantics.lowerings.unpromoted import of_one_dtype
 from shardtypes.semantics.primitives import structure as s
+from shardtypes.semantics.primitives.structure import padded_size
 from shardtypes.semantics.primitives.windows import (
     convolution,
     count_of,
@@ -164,20 +165,12 @@ def _slide(
     else:
         low, high = padding
     wide = (low, high, between - 1)
-    if is_surely_less(size + low + high + (size - 1) * (between - 1), 0):
+    if is_surely_less(padded_size(size, *wide), 0):
         raise Unsupported("a padding that leaves less than nothing")
     if is_number(stride) and stride < 1:
         raise Unsupported(f"a stride of {stride}")
     count = count_of(size, reach, stride, wide)
     return _Slide(wide, window, stride, dilation, count)
-
-
-def _read_through(array: Array, axis: int, slide: _Slide) -> Array:
-    """The windows along one dimension, with a dimension for the places in each behind it."""
-    is_plain = slide.padding == (0, 0, 0)
-    if is_plain and slide.window == 1 and slide.stride == 1:
-        return expand_dims(array, axis + 1)
-    return windows(array, axis=axis, **slide.params)
 
 
 def per_dimension(given: Any, count: int, what: str = "numbers") -> tuple[Any, ...]:
@@ -242,7 +235,7 @@ def _counted(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
-def _require_groups(x: Array, kernel: Array, groups: int, batches: int) -> None:
+def _require_groups(x: Array, kernel: Array, groups: Any, batches: Any) -> None:
     """The input has as many features as the kernel takes, times the groups, which share the kernel's outputs."""
     if not is_number(groups) or not is_number(batches):
         return
@@ -420,7 +413,7 @@ def conv_general_dilated_patches(
     x = transpose(array, numbers.lhs_spec)
     slides = _slides(padding, sizes_of(x)[2:], reach, strides, spread, dilation)
     for k, slide in enumerate(slides):
-        x = _read_through(x, 2 + 2 * k, slide)
+        x = windows(x, axis=2 + 2 * k, **slide.params)
     inside = tuple(range(3, x.rank, 2))
     outside = tuple(range(2, x.rank, 2))
     x = transpose(x, (0, 1, *inside, *outside))

@@ -7,7 +7,7 @@ from typing import Any
 
 from shardtypes.semantics.array import Array, Params
 from shardtypes.semantics.lazy import np
-from shardtypes.semantics.letters import Letters
+from shardtypes.semantics.letters import Letters, in_place
 from shardtypes.semantics.primitive import Primitive, declare
 from shardtypes.semantics.primitives.structure import plain
 from shardtypes.semantics.values import Values
@@ -16,7 +16,7 @@ from shardtypes.semantics.values import Values
 def _letters(operands: Sequence[Array], params: Params) -> Letters:
     own = plain("d", operands[0])
     whole = frozenset(letter for k in params["axes"] for letter in own[k])
-    return Letters((own,), (own,), whole, along=whole)
+    return Letters((own,), (own,), whole, along=in_place(whole))
 
 
 def _evaluate(x: Any, *, axes: Sequence[int], inverse: bool) -> Any:

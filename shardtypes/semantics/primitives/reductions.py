@@ -8,7 +8,7 @@ from typing import Any
 from shardtypes.semantics import kinds
 from shardtypes.semantics.array import Array, Dim, Params
 from shardtypes.semantics.lazy import np
-from shardtypes.semantics.letters import Letters
+from shardtypes.semantics.letters import Letters, in_place
 from shardtypes.semantics.primitive import PRIMITIVES as PRIMITIVES
 from shardtypes.semantics.primitive import (
     Primitive,
@@ -223,7 +223,7 @@ argmin: Primitive = declare(
 def _along(operands: Sequence[Array], params: Params) -> Letters:
     own = [plain("d", operand) for operand in operands]
     whole = frozenset(own[0][params["axis"]])
-    return Letters(tuple(own), tuple(own), whole, along=whole)
+    return Letters(tuple(own), tuple(own), whole, along=in_place(whole))
 
 
 def _same_shape(
@@ -311,7 +311,7 @@ def _sorted_letters(operands: Sequence[Array], params: Params) -> Letters:
     own = plain("d", operands[0])
     dims = (own,) * len(operands)
     whole = frozenset(own[params["dimension"]])
-    return Letters(dims, dims, whole, along=whole)
+    return Letters(dims, dims, whole, along=in_place(whole))
 
 
 def _sorted(

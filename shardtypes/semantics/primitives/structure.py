@@ -427,6 +427,14 @@ def _pad_letters(operands: Sequence[Array], params: Params) -> Letters:
     return Letters((own, ()), (tuple(result),), window=frozenset(moved))
 
 
+def padded_size(size: Any, low: Any, high: Any, interior: Any) -> Any:
+    """Of a dimension with so much before, behind and between neighbours."""
+    between = 0
+    if interior and size != 0:
+        between = (size - 1) * interior
+    return size + low + high + between
+
+
 def _padded_shape(
     operands: Sequence[Array], params: Params, letters: Letters | None
 ) -> Sequence[tuple[Dim, ...]]:
@@ -438,8 +446,7 @@ def _padded_shape(
         if size is None:
             sizes.append(None)
         else:
-            between = (size - 1) * interior if interior and size != 0 else 0
-            left = size + low + high + between
+            left = padded_size(size, low, high, interior)
             if is_surely_less(left, 0):
                 raise Refused(f"the padding leaves a size of {left}", "sizes")
             sizes.append(left)

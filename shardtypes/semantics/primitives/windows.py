@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +13,7 @@ from shardtypes.semantics.primitives.contractions import dot_general, wider
 from shardtypes.semantics.primitives.elementwise import add, number
 from shardtypes.semantics.primitives.structure import (
     pad,
+    padded_size,
     plain,
     slice_,
     squeeze,
@@ -30,11 +30,7 @@ def reach_of(window: Any, dilation: Any) -> Any:
 
 def count_of(size: Any, reach: Any, stride: Any, padding: tuple[Any, Any, Any]) -> Any:
     """How many windows that cover so many neighbours lie wholly in a padded dimension."""
-    low, high, interior = padding
-    wide = low + high + size
-    if size != 0:
-        wide = wide + (size - 1) * interior
-    room = wide - reach
+    room = padded_size(size, *padding) - reach
     if is_number(room) and is_number(stride):
         return max(room // stride + 1, 0)
     # where not even one fits there are none, and never fewer
@@ -44,13 +40,14 @@ def count_of(size: Any, reach: Any, stride: Any, padding: tuple[Any, Any, Any]) 
 def _letters(operands: Arrays, params: Params) -> Letters:
     axis = params["axis"]
     own = list(plain("d", operands[0]))
-    result = (*own[: axis + 1], ("w",), *own[axis + 1 :])
+    result = (*own[:axis], ("s",), ("w",), *own[axis + 1 :])
     moved = frozenset(own[axis])
     if _lie_apart(operands[0].dims[axis], params):
-        own[axis] = (*own[axis], "w")
+        own[axis] = ("s", "w")
         return Letters((tuple(own),), (result,))
     if _overlap(params):
-        return Letters((tuple(own),), (result,), whole=moved, along=moved)
+        along = tuple((letter, "s") for letter in moved)
+        return Letters((tuple(own),), (result,), whole=moved, along=along)
     return Letters((tuple(own),), (result,), window=moved)
 
 
@@ -80,14 +77,16 @@ def _overlap(params: Params) -> bool:
 def _shape(
     operands: Arrays, params: Params, letters: Letters | None
 ) -> Sequence[tuple[Dim, ...]]:
-    axis, count = params["axis"], params["count"]
+    axis = params["axis"]
     dims = operands[0].dims
-    if count is None:
-        count = _fitting(dims[axis], params)
+    count = _count(dims[axis], params)
     return [(*dims[:axis], count, params["window"], *dims[axis + 1 :])]
 
 
-def _fitting(size: Any, params: Params) -> Any:
+def _count(size: Any, params: Params) -> Any:
+    """How many windows there are: as many as fit, if nothing is said of that."""
+    if params["count"] is not None:
+        return params["count"]
     reach = reach_of(params["window"], params["dilation"])
     return count_of(size, reach, params["stride"], params["padding"])
 
@@ -97,23 +96,13 @@ def _along(rank: int, axis: int, config: tuple[int, int, int]) -> Any:
     return tuple(config if k == axis else (0, 0, 0) for k in range(rank))
 
 
-def _read(
-    x: Any,
-    *,
-    axis: int,
-    window: int,
-    stride: int,
-    dilation: int,
-    padding: tuple[int, int, int],
-    count: int | None,
-) -> Any:
-    config = _along(x.ndim, axis, padding)
-    if count is None:
-        reach = reach_of(window, dilation)
-        count = count_of(x.shape[axis], reach, stride, padding)
+def _read(x: Any, **params: Any) -> Any:
+    axis = params["axis"]
+    count = _count(x.shape[axis], params)
+    config = _along(x.ndim, axis, params["padding"])
     wide = pad.evaluate(x, 0, padding_config=config)
-    starts = np.arange(count)[:, None] * stride
-    offsets = np.arange(window)[None, :] * dilation
+    starts = np.arange(count)[:, None] * params["stride"]
+    offsets = np.arange(params["window"])[None, :] * params["dilation"]
     return np.take(wide, starts + offsets, axis=axis)
 
 
@@ -131,7 +120,7 @@ def _put_back(cotangent: Array, size: Dim, params: Params) -> Array | None:
     count = cotangent.dims[axis]
     # sizes are known where gradients are taken
     assert isinstance(size, int) and isinstance(count, int)
-    wide = low + high + size + max(size - 1, 0) * interior
+    wide = padded_size(size, low, high, interior)
     total: Array | None = None
     for place in range(params["window"]):
         starts = [0] * cotangent.rank
@@ -199,20 +188,20 @@ def _convolution_letters(operands: Arrays, params: Params) -> Letters:
     right = _named(kernel, ["x", "y", "w", "z", *(f"v{k}" for k in range(rank))])
     batch, examples, groups, _, *places = left
     outputs = right[2]
-    whole: set[str] = set()
+    along: list[tuple[str, str]] = []
     window = {letter for factors in right[_FIRST:] for letter in factors}
     for k, slide in enumerate(slides):
         if _lie_apart(x.dims[_FIRST + k], slide):
-            left[_FIRST + k] = (*places[k], f"v{k}")
+            left[_FIRST + k] = (f"s{k}", f"v{k}")
             window.discard(f"v{k}")
         elif _overlap(slide):
-            whole.update(places[k])
+            along.extend((letter, f"s{k}") for letter in places[k])
         else:
             window.update(places[k])
-    result = (examples, batch, groups, outputs, *places)
-    needed = frozenset(whole)
+    result = (examples, batch, groups, outputs, *((f"s{k}",) for k in range(rank)))
     dims = (tuple(left), tuple(right))
-    return Letters(dims, (result,), needed, frozenset(window), along=needed)
+    whole = frozenset(letter for letter, _ in along)
+    return Letters(dims, (result,), whole, frozenset(window), tuple(along))
 
 
 def _named(array: Array, names: Sequence[str]) -> list[Factors]:
@@ -226,12 +215,7 @@ def _convolved_shape(
 ) -> Sequence[tuple[Dim, ...]]:
     x, kernel = operands
     batch, examples, groups = x.dims[:3]
-    sizes = list[Dim]()
-    for k, slide in enumerate(params["slides"]):
-        count = slide["count"]
-        if count is None:
-            count = _fitting(x.dims[_FIRST + k], slide)
-        sizes.append(count)
+    sizes = map(_count, x.dims[_FIRST:], params["slides"])
     return [(examples, batch, groups, kernel.dims[2], *sizes)]
 
 
@@ -240,23 +224,16 @@ def _convolved(x: Any, kernel: Any, *, slides: Sequence[Params]) -> Any:
     front = x.ndim - _FIRST - len(slides)
     for slide in _of_windows(slides, front):
         x = _read(x, **slide)
-    rank = len(slides)
-    places = [front + _FIRST + 2 * k for k in range(rank)]
-    inside = [place + 1 for place in places]
-    devices = list(range(front))
-    x = x.transpose(
-        [*devices, front, front + 2, front + 1, *places, front + 3, *inside]
-    )
-    counts = x.shape[front + 2 : front + 3 + rank]
-    shared = math.prod(x.shape[front + 3 + rank :])
-    batch = x.shape[: front + 2]
-    rows = x.reshape([*batch, math.prod(counts), shared])
-    outputs = kernel.shape[front + 2]
-    columns = kernel.reshape([*batch, outputs, shared]).swapaxes(-1, -2)
-    found = np.matmul(rows, columns).reshape([*batch, *counts, outputs])
+    devices = tuple(range(front))
+    entries = tuple(range(front + _FIRST + 1, x.ndim, 2))
+    windows_of_kernel = tuple(range(front + _FIRST, kernel.ndim))
+    contracted = (front + 3, *entries), (front + 3, *windows_of_kernel)
+    batch = (*devices, front, front + 2), (*devices, front, front + 1)
+    found: Any = dot_general.evaluate(x, kernel, dimension_numbers=(contracted, batch))
+    # which is (devices, x, y, n, places, w)
     last = found.ndim - 1
-    spaces = range(front + 3, last)
-    return found.transpose([*devices, front + 2, front, front + 1, last, *spaces])
+    places = range(front + 3, last)
+    return found.transpose([*devices, front + 2, front, front + 1, last, *places])
 
 
 def _pull_convolution(
