@@ -24,8 +24,8 @@ COMPILED := -m compileall -q shardtypes shardlint pytest_shardtypes
 help:
 	@echo 'make demo     run the linter, the mypy plugin and pytest --shardtypes on the example models'
 	@echo 'make check    for every day: lint, types, and the tests of what changed since the main branch'
-	@echo 'make test     lint, types, and of each test a few cases, on the default Python and on a second one if there is one'
-	@echo 'make test-all all tests: what continuous integration runs'
+	@echo 'make test     what continuous integration runs: lint, types, and of each test some cases, on two Pythons'
+	@echo 'make test-all all tests, those that take long too: before a release'
 	@echo 'make test-lint  the tests of one area; the others are: $(filter-out lint,$(AREAS))'
 	@echo 'make lint     ruff and strict mypy over the sources'
 	@echo 'make test-sdist  the tests, from an unpacked source distribution in an empty folder'
@@ -67,10 +67,9 @@ test-all: env
 	@$(MAKE) --no-print-directory test-second
 	@$(MAKE) --no-print-directory test-vscode
 
-# Of each test a few cases, and none of the tests that take long.
-test: export FEW := --cases 4
-# More workers than processors are sooner done, but each reads JAX and the stubs of mypy once more.
-test: export WORKERS := 2
+# What continuous integration runs: of tests with many cases some, and none of the tests that take long.
+test: export FEW := --cases 12
+test: export SECOND_CASES := 4
 test: test-all
 
 $(addprefix test-,$(AREAS)): test-%: env
@@ -87,7 +86,7 @@ test-second: second-env
 	    $(SECOND_BIN)/python $(COMPILED); \
 	    echo "== tests, $$($(SECOND_BIN)/python --version) =="; \
 	    $(SECOND_BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --durations=15 --durations-min=3 \
-	        -m 'not once$(if $(FEW), and not long)' $(or $(FEW),--cases $(SECOND_CASES)) $(TESTS); \
+	        -m 'not once$(if $(FEW), and not long)' --cases $(SECOND_CASES) $(TESTS); \
 	else \
 	    echo '== no second Python (3.12 or 3.13) on the PATH or under pyenv: tests ran on one only =='; \
 	fi

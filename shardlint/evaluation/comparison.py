@@ -459,12 +459,7 @@ def compared(
     if region.stacked is not None or twin.stacked is not None:
         return _compared_stacked(regions, others, number)
     padded = padded_lengths(region, twin)
-    given = differences(
-        region.arguments,
-        twin.arguments,
-        padded=padded,
-        tolerance=_tolerance(region, twin),
-    )
+    given = _arguments_apart(region, twin, padded)
     if region.is_gradient and given:
         return None  # what is computed of the results of mapped functions may be another function's
     if isinstance(given, (Resized, Incomparable)):
@@ -481,6 +476,22 @@ def compared(
     if isinstance(results, (Resized, Incomparable)):
         return results
     return results[0] if results else None
+
+
+def are_given_the_same(region: Region, twin: Region) -> bool:
+    """Whether two calls of a mapped function are given the same, in the same order."""
+    return _arguments_apart(region, twin, padded_lengths(region, twin)) == []
+
+
+def _arguments_apart(
+    region: Region, twin: Region, padded: frozenset[Lengths]
+) -> list[Difference] | Resized | Incomparable:
+    counts = None
+    if region.stacked is not None and twin.stacked is not None:
+        counts = region.stacked, twin.stacked
+        padded = frozenset()
+    tolerance = _tolerance(region, twin)
+    return differences(region.arguments, twin.arguments, counts, padded, tolerance)
 
 
 def _tolerance(region: Region, twin: Region) -> float:

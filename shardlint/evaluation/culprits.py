@@ -266,6 +266,7 @@ class Trace:
         }
         self._steps: dict[int, Step] = {}
         self._choosing: dict[int, bool] = {}
+        self._losing: dict[int, bool] = {}
         self._sizes: dict[int, frozenset[str] | None] = {}
 
     @functools.cached_property
@@ -597,8 +598,12 @@ class Trace:
 
     def _is_lost(self, number: int) -> bool:
         """Whether a value is not the same in both runs, or not known to be; but for averages that are meant."""
-        step = self.step(number)
-        return step.state != "holds" and not self._is_average(step)
+        known = self._losing.get(number)
+        if known is None:
+            step = self.step(number)
+            known = step.state != "holds" and not self._is_average(step)
+            self._losing[number] = known
+        return known
 
     def is_averaged_before(self, step: Step) -> bool:
         """Whether a step is computed from an average of what each device has by itself."""
@@ -616,7 +621,24 @@ class Trace:
             before = tuple(one for one in before if _is_divided(one))
         elif not _is_call(step, "jax.lax.pmean"):
             return False
-        return step.state == "lost" and any(self._is_own(one) for one in before)
+        own = [one for one in before if self._is_own(one)]
+        return step.state == "lost" and bool(own) and not self._mix_shards(own)
+
+    def _mix_shards(self, steps: Iterable[Step]) -> bool:
+        """Whether values come from a transform, a softmax or the like of the part that a device has of a dimension
+        other than that of the examples: no average makes up for that."""
+        for step in self._lost(one.value.number for one in steps):
+            operands = self.before(step)
+            is_first = all(map(_may_hold, operands))
+            is_of_examples = any(
+                one.kind == "split" and one.dim == 0 for one in operands
+            )
+            is_own = self.axis in step.value.array.own
+            if not is_first or is_of_examples or is_own:
+                continue
+            if Culprit(step, operands).mixes_shards(self.axis):
+                return True
+        return False
 
     def _is_own(self, step: Step) -> bool:
         """Whether devices differ in a value that is not sharded over them."""

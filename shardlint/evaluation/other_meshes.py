@@ -20,6 +20,7 @@ from shardlint.evaluation.comparison import (
     Resized,
     Stop,
     agreeing,
+    are_given_the_same,
     differences,
     differs_from,
     first_difference,
@@ -286,6 +287,26 @@ def _takes_the_same_way(program: Program, setting: Setting) -> bool:
     if any(has_nan(one.results) for one in (*own.regions, *other.regions)):
         return False
     return own.recorder.met == other.recorder.met
+
+
+def agrees_with_one_device(
+    program: Program, declared: Outcome, axes: Sequence[str]
+) -> bool:
+    """Whether a program gives the same with one device along all of these axes, in each call of a mapped function, and
+    is given the same there: then it computes what it means, along each of them. (Of what ``pmap`` gives, means may be
+    the same where devices differ.)"""
+    if any(one.stacked is not None or has_nan(one.results) for one in declared.regions):
+        return False
+    written = {place: 1 for axis in axes for place in declared.origins(axis)}
+    outcome = program.run(1, written, until=differs_from(declared))
+    if outcome.sizes.keys() != declared.sizes.keys():
+        return False
+    if any(outcome.sizes[axis] != 1 for axis in axes):
+        return False
+    if agreeing(declared, outcome) < len(declared.regions):
+        return False
+    pairs = zip(declared.regions, outcome.regions, strict=False)
+    return all(are_given_the_same(one, twin) for one, twin in pairs)
 
 
 def holds_on_one_device(program: Program, declared: Outcome) -> bool:

@@ -19,4 +19,4 @@ PROGRAMS["dropout"] = DROPOUT.replace("{gradients}", 'lax.psum(grads, "data")')
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_all_devices_at_once_and_one_by_one(name: str, compared: Counter[bool]) -> None:
     assert judge(program(PROGRAMS[name])).departures == ()
-    assert compared[True] > 50
+    assert compared[True] > 15

@@ -78,6 +78,21 @@ def main():
     )
     return mapped(numbers(4, 24), receiver)
 """
+VOCABULARY = """
+def embedded(table, ids):
+    size = table.shape[0]
+    local = ids - {part} * size
+    mine = (local >= 0) & (local < size)
+    rows = table[jnp.where(mine, local, 0)]
+    return lax.psum(jnp.where(mine[..., None], rows, 0.0), "model")
+
+
+def main():
+    over = mesh(data=2, expert=2, model=2)
+    specs = P("model"), P(("data", "expert"))
+    mapped = jax.shard_map(embedded, mesh=over, in_specs=specs, out_specs=P(("data", "expert")), check_vma=False)
+    return mapped(numbers(24, 3), np.arange(32).reshape(8, 4) % 24)
+"""
 GRADIENTS_OF_TREES = """
 def loss(params, x):
     hidden = jnp.tanh(x @ params["scale"] @ params["up"])
@@ -296,6 +311,14 @@ MISTAKES = (
         "jnp.argmax(logits, axis=-1)",
         "place = ",
         "with the offset of the shard (lax.axis_index('v') times its size) added to the positions here",
+    ),
+    Mistake(
+        "offset_along_another_axis",
+        VOCABULARY,
+        'lax.axis_index("model")',
+        'lax.axis_index("expert")',
+        "local = ids",
+        "with lax.axis_index('model') here",
     ),
     Mistake(
         "over_no_axis",

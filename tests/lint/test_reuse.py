@@ -365,6 +365,7 @@ def test_an_edit_is_analysed_alone(
     )
 
 
+@pytest.mark.long
 def test_whatever_is_found_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

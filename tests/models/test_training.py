@@ -25,12 +25,13 @@ CHOSEN = [
 
 
 #: They take longest to compile.
-_ONCE = ("flax_logical", "equinox_jaxtyping")
+_SLOW = ("flax_logical", "equinox_jaxtyping")
+_MARKS = [pytest.mark.once, pytest.mark.long]
 
 
 @pytest.mark.parametrize(
     "model",
-    [pytest.param(name, marks=[pytest.mark.once] * (name in _ONCE)) for name in NAMES],
+    [pytest.param(name, marks=_MARKS * (name in _SLOW)) for name in NAMES],
 )
 def test_correct_model_passes(model: str) -> None:
     result = run(MODELS / model)

@@ -80,6 +80,7 @@ def run(folder: Path, where: str) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.long
 def test_both_say_the_same(project: Path, warm_cache: Path) -> None:
     write(project)
     found = run(project, "beside")

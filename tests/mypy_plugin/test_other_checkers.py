@@ -30,6 +30,7 @@ def test_mypy_is_among_them() -> None:
     assert "mypy without the plugin" in [one.name for one in INSTALLED]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("checker", INSTALLED, ids=lambda one: one.name)
 def test_the_long_forms_are_ordinary_arrays(tmp_path: Path, checker: Checker) -> None:
     program = PROGRAM.read_text()

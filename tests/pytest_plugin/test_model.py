@@ -190,6 +190,7 @@ def test_a_failed_check_shows_the_users_lines_only(
     ]
 
 
+@pytest.mark.long
 def test_workers_give_one_summary(project: pytest.Pytester, run: Run) -> None:
     """Counts of all workers are added up, and a function that one of them reached is reached."""
     devices = "\n    def test_devices():\n        import jax\n        assert len(jax.devices()) == 8\n"

@@ -157,6 +157,7 @@ def test_waits():
 """
 
 
+@pytest.mark.long
 @pytest.mark.once
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_nothing_is_left_when_the_first_process_ends(
@@ -259,6 +260,7 @@ def test_waits():
 """
 
 
+@pytest.mark.long
 @pytest.mark.once
 @pytest.mark.parametrize("tests", [BETWEEN, DURING], ids=["between", "during"])
 def test_a_second_interrupt_waits_for_nobody_either(

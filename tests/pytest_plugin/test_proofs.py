@@ -77,12 +77,15 @@ def test_declared():
 """
 
 
+WORKERS = [(), pytest.param(("-n", "2"), marks=pytest.mark.long)]
+
+
 @pytest.fixture
 def project(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(model=MODEL, test_model=TESTS)
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "2")])
+@pytest.mark.parametrize("workers", WORKERS)
 def test_each_call_has_a_verdict(
     project: None, run: Run, workers: tuple[str, ...]
 ) -> None:
@@ -105,7 +108,7 @@ def test_each_call_has_a_verdict(
 
 
 @pytest.mark.once
-@pytest.mark.parametrize("workers", [(), ("-n", "2")])
+@pytest.mark.parametrize("workers", WORKERS)
 def test_verdicts_are_kept_for_editors(
     project: None, run: Run, pytester: pytest.Pytester, workers: tuple[str, ...]
 ) -> None:
@@ -131,7 +134,7 @@ def test_verdicts_are_kept_for_editors(
 
 
 @pytest.mark.once
-@pytest.mark.parametrize("workers", [(), ("-n", "2")])
+@pytest.mark.parametrize("workers", WORKERS)
 def test_the_report_has_the_arrays_on_the_devices(
     project: None, run: Run, pytester: pytest.Pytester, workers: tuple[str, ...]
 ) -> None:

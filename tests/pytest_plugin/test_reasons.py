@@ -139,6 +139,7 @@ def test_the_page_says_why_of_each_verdict(folder: Path, run: Run) -> None:
     assert f"title='{title}'" in page
 
 
+@pytest.mark.long
 def test_workers_tell_it_too(folder: Path, run: Run) -> None:
     result = run("-n", "2", "--shardtypes-report=r.json")
     assert result.ret == 1

@@ -115,6 +115,7 @@ def test_after_it():
 """
 
 
+@pytest.mark.long
 def test_everything_in_one_run(pytester: pytest.Pytester, run_anew: Run) -> None:
     """In strict mode, with strict markers, doctests, and without the cache."""
     (pytester.path / "model.py").write_text(MODEL)

@@ -93,6 +93,7 @@ def test_they_agree_with_the_general_checks(case: Any) -> None:
     agree(*case)
 
 
+@pytest.mark.long
 @MANY
 @given(calls(MESH), st.booleans())
 def test_they_agree_on_a_mesh(case: Any, in_force: bool) -> None:
@@ -103,6 +104,7 @@ def test_they_agree_on_a_mesh(case: Any, in_force: bool) -> None:
         agree(*case)
 
 
+@pytest.mark.long
 @MANY
 @given(calls())
 def test_they_agree_in_a_trace(case: Any) -> None:

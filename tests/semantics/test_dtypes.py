@@ -211,6 +211,7 @@ def test_dtypes_are_those_of_jax(group: list[str]) -> None:
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "group", GROUPS, ids=[f"{one[0]}-to-{one[-1]}" for one in GROUPS]
 )

@@ -105,6 +105,7 @@ def fault(call: Call) -> str | None:
     return None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "group", GROUPS, ids=[f"{one[0]}-to-{one[-1]}" for one in GROUPS]
 )

@@ -76,11 +76,21 @@ def indices_along_others(trace: Trace, axis: str) -> Iterator[Repair]:
         is_index = one.name == "jax.lax.axis_index"
         if not is_index or len(given) != 1:
             continue
-        for other in sorted(axes - given):
+        likely = _axes_of_factors(trace, one)
+        for other in sorted(axes - given, key=lambda name: (name not in likely, name)):
             if axis in (*given, other):
                 text = f"lax.axis_index({other!r}) here"
                 index = _index_along(other)
                 yield at(one, text, function=always(index))
+
+
+def _axes_of_factors(trace: Trace, index: Recorded) -> frozenset[str]:
+    """The axes over which dimensions are sharded whose local sizes an index is multiplied by."""
+    found = frozenset[str]()
+    for one in trace.many.values:
+        if index.number in one.sources:
+            found |= one.given.local
+    return found
 
 
 def _index_along(axis: str) -> Callable[..., Any]:

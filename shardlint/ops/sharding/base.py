@@ -14,7 +14,7 @@ from shardlint.axis_set import EVERY_AXIS, NO_AXIS
 from shardlint.ops.arrays import as_array
 from shardlint.ops.registry import Call, ModelFunction, OpError, is_none
 from shardlint.ops.sharding.counts import is_whole
-from shardlint.ops.sharding.origins import Operands, Origins, calls_back, each
+from shardlint.ops.sharding.origins import Operands, Origins, each, keeps_each_array
 from shardlint.ops.sharding.state import (
     COUNTING,
     FACTORED,
@@ -157,7 +157,7 @@ def apply(call: Call, view: View, model: ModelFunction) -> Value:
     Raises OpError where the shapes are certainly wrong, or the sharding is.
     """
     ctx = call.ctx
-    if calls_back(call):
+    if keeps_each_array(call):
         return model(call)
     operands = Operands(
         adopted,

@@ -98,7 +98,8 @@ def _kept_of_all(op: Op, kind: Kind, operands: Arrays) -> set[tuple[str, str]]:
     kept = _scales(op, kind, operands, operands)
     if kind == "multiply" and any(ZERO in o.marks for o in operands):
         kept = kept | {ZERO}
-    if kind == "linear" and HOT in operands[0].marks and op.last in _CASTS:
+    is_cast = kind == "linear" and op.last in _CASTS
+    if is_cast and any(HOT in o.marks for o in operands):
         kept = kept | {HOT}
     return kept
 

@@ -138,7 +138,7 @@ _LINEAR = [
         _JNP,
         "negative positive real imag conj conjugate deg2rad rad2deg degrees radians",
     ),
-    *names(_LAX, "neg stop_gradient real imag conj"),
+    *names(_LAX, "neg real imag conj"),
 ]
 _ZERO = [
     *names(
@@ -224,7 +224,6 @@ rule(
         f"{_JNP}.copy",
         f"{_NN}.identity",
         f"{_LAX}.reduce_precision",
-        "jax.ad_checkpoint.checkpoint_name",
     ],
     elementwise("linear"),
 )

@@ -16,7 +16,7 @@ from shardlint.ops.sharding.explicit import (
     explicit_axes,
     placed,
 )
-from shardlint.ops.sharding.origins import Operands, Origins, calls_back, each
+from shardlint.ops.sharding.origins import Operands, Origins, each, keeps_each_array
 from shardlint.ops.sharding.state import DimAxes, kept_notes
 from shardlint.values import ArrayValue, Dimension, MeshValue, Value
 from shardtypes.lang.messages import sharded_twice
@@ -39,7 +39,7 @@ def apply(
     """
     ctx = call.ctx
     inner = replace(ctx, explicit=None)
-    if calls_back(call):
+    if keeps_each_array(call):
         return model(call)
     operands = Operands(
         lambda value: _seen(value, mesh), lambda value: replace(value, mesh=None)

@@ -43,7 +43,7 @@ _KEPT = {
     *names("jax.Array", "reshape ravel flatten transpose"),
     *names(
         _LAX,
-        "convert_element_type transpose expand_dims squeeze reshape concatenate stop_gradient",
+        "convert_element_type transpose expand_dims squeeze reshape concatenate",
     ),
     "index",
 }

@@ -36,11 +36,23 @@ _OPTIONS = frozenset(
 )
 
 
-def calls_back(call: Call) -> bool:
-    """Whether a function works on whole trees, or calls a function of the program: then its parts are followed."""
-    return call.qualname.startswith("jax.tree") or any(
-        isinstance(value, _FUNCTIONS) for value in call.args.values()
-    )
+#: Functions that give each array of a tree as it is.
+_IDENTITIES = frozenset(
+    {
+        "jax.ad_checkpoint.checkpoint_name",
+        "jax.block_until_ready",
+        "jax.lax.optimization_barrier",
+        "jax.lax.stop_gradient",
+    }
+)
+
+
+def keeps_each_array(call: Call) -> bool:
+    """Whether a function works on whole trees, or calls a function of the program, which is followed: what is known of
+    each array stays."""
+    if call.qualname.startswith("jax.tree") or call.qualname in _IDENTITIES:
+        return True
+    return any(isinstance(value, _FUNCTIONS) for value in call.args.values())
 
 
 @dataclass(slots=True)
