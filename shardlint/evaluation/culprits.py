@@ -37,6 +37,7 @@ _JOINING = frozenset(
         "jax.numpy.vstack",
     }
 )
+_MEANS = frozenset({"average", "mean", "nanmean"})
 _SENDING = frozenset({"jax.lax.all_to_all", "jax.lax.ppermute", "jax.lax.pshuffle"})
 _REDUCTIONS = frozenset(f"jax.lax.{name}" for name in ("psum", "pmean", "pmax", "pmin"))
 
@@ -77,6 +78,19 @@ class Step:
         name = getattr(what, "qualname", getattr(what, "__name__", ""))
         is_extreme = self.monoid in ("max", "min")
         return is_extreme and self.monoid in name.rpartition(".")[2]
+
+    @property
+    def is_mean_of_zero(self) -> bool:
+        """Whether devices have means of their own parts which add up to zero, as where the whole is normalized. So does
+        their mean, and it is the mean that is meant."""
+        numbers = self.value.array.value
+        _, _, name = self.value.name.rpartition(".")
+        if numbers is None or name not in _MEANS:
+            return False
+        parts = np.stack([np.asarray(part) for part in numbers.parts])
+        largest = np.abs(parts).max(initial=0.0)
+        total = np.abs(parts.mean(axis=0))
+        return bool(np.all(total <= relations.TOLERANCE * largest))
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from types import CodeType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from shardlint.evaluation.errors import NotEvaluable
+from shardlint.evaluation.plain_numbers import plain_numbers
 from shardlint.syntax import OPERATORS
 
 _Made = TypeVar("_Made", bound=ast.AST)
@@ -73,6 +74,13 @@ def _name_of(node: ast.AST) -> str:
 class _Guards(ast.NodeTransformer):
     """Puts the guards in. Every call and operator gets its place, ``(line, column, end line, end column)``."""
 
+    def __init__(self) -> None:
+        self._plain = set[int]()
+
+    def visit(self, node: ast.AST) -> Any:
+        self._plain.update(map(id, plain_numbers(node)))
+        return super().visit(node)
+
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         if is_closed(node.attr):
             raise NotEvaluable(f"the attribute {node.attr}")
@@ -111,6 +119,8 @@ class _Guards(ast.NodeTransformer):
     def visit_Constant(self, node: ast.Constant) -> ast.AST:
         """A number that may stand for a number of devices knows where it is written."""
         if type(node.value) is not int or not 1 < node.value <= LARGEST:
+            return node
+        if id(node) in self._plain:
             return node
         return self._call(LITERAL, [node, _place(node)], node)
 

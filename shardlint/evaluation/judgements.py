@@ -39,7 +39,7 @@ from shardlint.evaluation.other_meshes import (
 from shardlint.evaluation.overlapping_draws import overlapping_draws
 from shardlint.evaluation.parting import OWN, trace_of
 from shardlint.evaluation.refusals import Refusal
-from shardlint.evaluation.repairs import repair
+from shardlint.evaluation.repairs import first_repaired, repair
 from shardlint.evaluation.repeated_draws import (
     RepeatedDraw,
     axes_to_judge,
@@ -374,11 +374,7 @@ def _along(program: Program, declared: Outcome, axis: str) -> Departure | str | 
     found = departure_of(program, declared, other, axis)
     if not isinstance(found, Suspected):
         return found
-    for one in found.candidates:
-        mended = repair(one)
-        if mended is not None:
-            return replace(one, mended=mended)
-    return found.otherwise
+    return first_repaired(found.candidates) or found.otherwise
 
 
 def _is_rounding(program: Program, axis: str) -> bool:

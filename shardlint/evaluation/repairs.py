@@ -6,6 +6,7 @@ backward rule shows in the norm of the gradients.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from shardlint.evaluation import replicas
@@ -23,13 +24,23 @@ STEPS = 150_000
 """For all runs with changes, of one departure."""
 
 
-def repair(departure: Departure) -> Repair | None:
+def first_repaired(candidates: Iterable[Departure]) -> Departure | None:
+    """The first of what is only suspected that a change bears out. All together have the steps of two."""
+    common = Allowance(2 * STEPS)
+    for one in candidates:
+        mended = repair(one, common)
+        if mended is not None:
+            return replace(one, mended=mended)
+    return None
+
+
+def repair(departure: Departure, common: Allowance | None = None) -> Repair | None:
     """The first change with which no result depends on the number of devices, or else one with which fewer do, and the
     reported one does not."""
     if departure.mended is not None or departure.is_tried:
         return departure.mended
     evidence = departure.evidence
-    program = replace(evidence.program, allowance=Allowance(STEPS))
+    program = replace(evidence.program, allowance=Allowance(STEPS, common))
     best: Repair | None = None
     whole: Repair | None = None
     for one in suspects(departure):

@@ -85,7 +85,7 @@ def drifting_text(found: Drifting) -> str:
     entry = _entry(found.path, found.index)
     return (
         f"{found.function}'s result {entry} differs between devices along {found.axis!r} "
-        f"({found.first:.6g} and {found.second:.6g}), though they begin with the same, and one device's is taken for "
+        f"({_numbers(found.first, found.second)}), though they begin with the same, and one device's is taken for "
         f"all of them: average the gradients first with lax.pmean(…, {found.axis!r})"
     )
 
@@ -141,8 +141,18 @@ def _compared(difference: Difference | Resized) -> tuple[str, str]:
         return difference.path, f"shapes {difference.first} and {difference.second}"
     return (
         _entry(difference.path, difference.index),
-        f"{difference.first:.6g} and {difference.second:.6g}",
+        _numbers(difference.first, difference.second),
     )
+
+
+def _numbers(first: float, second: float) -> str:
+    """Two numbers, with as many digits as it takes to see that they differ."""
+    for digits in range(6, 18):
+        one = f"{first:.{digits}g}"
+        other = f"{second:.{digits}g}"
+        if one != other:
+            break
+    return f"{one} and {other}"
 
 
 def cause(departure: Departure) -> str:

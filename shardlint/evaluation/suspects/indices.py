@@ -47,7 +47,8 @@ def _of_indices(departure: Departure) -> Iterator[Repair]:
     evidence = departure.evidence
     of_index = _of_device_index(evidence.trace, departure.axis)
     for one in evidence.trace.led(evidence.sources):
-        is_position = is_integer(one) or one.array.dtype == "bool"
+        is_mask = one.array.dtype == "bool"
+        is_position = is_integer(one) or is_mask
         if one.number not in of_index or one.is_backward or not is_position:
             continue
         if isinstance(one.what, str) and one.what in _OPPOSITE:
@@ -63,7 +64,8 @@ def _of_device_index(trace: Trace, axis: str) -> set[int]:
     found = set[int]()
     for one in trace.many.values:
         is_index = one.name == "jax.lax.axis_index" and axis in one.given.names
-        if is_index or not found.isdisjoint(one.sources):
+        is_of_index = not found.isdisjoint(one.sources)
+        if is_index or is_of_index:
             found.add(one.number)
     return found
 
@@ -76,21 +78,22 @@ def indices_along_others(trace: Trace, axis: str) -> Iterator[Repair]:
         is_index = one.name == "jax.lax.axis_index"
         if not is_index or len(given) != 1:
             continue
-        likely = _axes_of_factors(trace, one)
-        for other in sorted(axes - given, key=lambda name: (name not in likely, name)):
+        for other in _likeliest_first(trace, one, axes - given):
             if axis in (*given, other):
                 text = f"lax.axis_index({other!r}) here"
                 index = _index_along(other)
                 yield at(one, text, function=always(index))
 
 
-def _axes_of_factors(trace: Trace, index: Recorded) -> frozenset[str]:
-    """The axes over which dimensions are sharded whose local sizes an index is multiplied by."""
-    found = frozenset[str]()
+def _likeliest_first(trace: Trace, index: Recorded, axes: frozenset[str]) -> list[str]:
+    """The axes, first those over which dimensions are sharded whose local sizes an index is multiplied by."""
+    likely = set[str]()
     for one in trace.many.values:
         if index.number in one.sources:
-            found |= one.given.local
-    return found
+            likely |= one.given.local
+    first = sorted(axes & likely)
+    rest = sorted(axes - likely)
+    return first + rest
 
 
 def _index_along(axis: str) -> Callable[..., Any]:
@@ -121,22 +124,25 @@ def _has_last(trace: Trace, total: Recorded, axis: str) -> bool:
         value = trace.many.values[number].array.value
         if value is None or not value.varies_along(axis):
             continue
-        size = dict(value.axes)[axis]
-        *_, last = value.devices((axis, size))
+        sizes = dict(value.axes)
+        devices = value.devices((axis, sizes[axis]))
+        last = devices[-1]
         if any(np.any(part) for part in last.parts):
             return True
     return False
 
 
 def _from_last(index: Any, axis: str) -> Any:
-    return axis_size(axis) - 1 - index
+    last = axis_size(axis) - 1
+    return last - index
 
 
 def _of_last(function: Any, axis: str) -> Any:
     """A sum in which the other devices have zeros."""
 
     def reduction(x: Any, *args: Any, **options: Any) -> Any:
-        is_last = device_index(axis) == axis_size(axis) - 1
+        last = axis_size(axis) - 1
+        is_last = device_index(axis) == last
 
         def masked(leaf: Any) -> Any:
             return Outside("jax.numpy.where")(is_last, leaf, 0)

@@ -22,6 +22,8 @@ def missing(step: Step) -> str | None:
     if step.kind != "part":
         return None
     if step.monoid == "sum":
+        if step.power == 0 and step.is_mean_of_zero:
+            return "pmean"
         return _BY_POWER.get(step.power)
     is_extreme = step.power == 0 and step.takes_extreme
     return _EXTREMES.get(step.monoid) if is_extreme else None
