@@ -6,10 +6,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-#: Parameters that name dimensions.
+#: Parameters that name dimensions, whatever function takes them: ``axes`` or ``dims`` may be the sizes of a mesh.
 _DIMENSIONS = frozenset(
-    """axis axes axis1 axis2 dim dims dimension dimensions in_axis out_axis in_axes out_axes batch_axis ndim ndmin
-    split_axis concat_axis scatter_dimension source destination""".split()
+    """axis axis1 axis2 in_axis out_axis in_axes out_axes batch_axis ndim ndmin split_axis concat_axis
+    scatter_dimension""".split()
 )
 _OF_RANKS = (ast.Add, ast.Sub)
 _OF_ANGLES = (ast.Mult, ast.Div)
@@ -19,7 +19,7 @@ def plain_numbers(node: ast.AST) -> Iterator[ast.expr]:
     """Those directly below a node of a syntax tree."""
     match node:
         case ast.BinOp(op=ast.Pow(), right=exponent):
-            yield exponent
+            yield from _entries(exponent)
         case ast.BinOp(left=left, op=op, right=right):
             yield from _beside(left, op, right)
             yield from _beside(right, op, left)

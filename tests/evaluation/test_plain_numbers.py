@@ -17,7 +17,8 @@ pytestmark = pytest.mark.once  # JAX has no part in it
 @pytest.mark.parametrize(
     ("text", "plain"),
     [
-        ("x**2 + 3 * y", ["2"]),
+        ("x**2 + 3 * y**-3", ["2", "3"]),
+        ("Layout(dims=(2, 4))", []),
         ("2**n", []),
         ("x.ndim - 2 + 3", ["2"]),
         ("2 * np.pi / 4", ["2"]),
