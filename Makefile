@@ -24,8 +24,8 @@ COMPILED := -m compileall -q shardtypes shardlint pytest_shardtypes
 help:
 	@echo 'make demo     run the linter, the mypy plugin and pytest --shardtypes on the example models'
 	@echo 'make check    for every day: lint, types, and the tests of what changed since the main branch'
-	@echo 'make test     what continuous integration runs: lint, types, and of each test some cases, on two Pythons'
-	@echo 'make test-all all tests, those that take long too: before a release'
+	@echo 'make test     what .ci/run runs: lint, types, some cases of each test, on a second Python too if there is one'
+	@echo 'make test-all all tests, those that take long too: what the workflow runs'
 	@echo 'make test-lint  the tests of one area; the others are: $(filter-out lint,$(AREAS))'
 	@echo 'make lint     ruff and strict mypy over the sources'
 	@echo 'make test-sdist  the tests, from an unpacked source distribution in an empty folder'
@@ -67,7 +67,7 @@ test-all: env
 	@$(MAKE) --no-print-directory test-second
 	@$(MAKE) --no-print-directory test-vscode
 
-# What continuous integration runs: of tests with many cases some, and none of the tests that take long.
+# What .ci/run runs: of tests with many cases some, and none of the tests that take long.
 test: export FEW := --cases 12
 test: export SECOND_CASES := 4
 test: test-all

@@ -41,6 +41,7 @@ from shardlint.engine.sharding.constraints import LAYING_OUT, lay_out
 from shardlint.engine.sharding.manual import leave_mapped
 from shardlint.engine.types import ScalarType, says_something
 from shardlint.ops import OpError
+from shardlint.ops.placement import IDENTITIES
 from shardlint.values import (
     ArrayValue,
     ClassValue,
@@ -75,7 +76,6 @@ _ARRAYS = (
     "einops.",
     "optax.",
 )
-_KEEPING = frozenset({"jax.lax.stop_gradient", "jax.lax.optimization_barrier"})
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
@@ -319,7 +319,7 @@ def _of_arrays(site: sharding.Site) -> Value:
         if qualname in manual_operands.PATTERNS:
             manual_operands.learn(frame, qualname, args, operands)
         if (
-            qualname in _KEEPING
+            qualname in IDENTITIES
             and args
             and isinstance(args[0], Unknown)
             and isinstance(result, ArrayValue)

@@ -479,19 +479,17 @@ def compared(
 
 
 def are_given_the_same(region: Region, twin: Region) -> bool:
-    """Whether two calls of a mapped function are given the same, in the same order."""
+    """Whether two calls of a function that is mapped by its specs are given the same, in the same order."""
     return _arguments_apart(region, twin, padded_lengths(region, twin)) == []
 
 
 def _arguments_apart(
     region: Region, twin: Region, padded: frozenset[Lengths]
 ) -> list[Difference] | Resized | Incomparable:
-    counts = None
-    if region.stacked is not None and twin.stacked is not None:
-        counts = region.stacked, twin.stacked
-        padded = frozenset()
     tolerance = _tolerance(region, twin)
-    return differences(region.arguments, twin.arguments, counts, padded, tolerance)
+    return differences(
+        region.arguments, twin.arguments, padded=padded, tolerance=tolerance
+    )
 
 
 def _tolerance(region: Region, twin: Region) -> float:

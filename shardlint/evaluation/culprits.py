@@ -87,7 +87,7 @@ class Step:
         _, _, name = self.value.name.rpartition(".")
         if numbers is None or name not in _MEANS:
             return False
-        parts = np.stack([np.asarray(part) for part in numbers.parts])
+        parts = np.asarray(numbers.parts)
         largest = np.abs(parts).max(initial=0.0)
         total = np.abs(parts.mean(axis=0))
         return bool(np.all(total <= relations.TOLERANCE * largest))
@@ -168,11 +168,15 @@ class Culprit:
         return made[2:] == given[1:] and is_reordered
 
     @property
+    def is_of_examples(self) -> bool:
+        """Whether it is applied to a value whose first dimension is sharded."""
+        return any(one.dim == 0 for one in self._sharded_operands)
+
+    @property
     def joins_rows(self) -> bool:
         """Whether each device puts some of the rows that it has beside others that it has, or in their place: of a
         queue, of which it keeps a part."""
-        is_joining = self.step.value.name in _JOINING
-        return is_joining and any(one.dim == 0 for one in self._sharded_operands)
+        return self.step.value.name in _JOINING and self.is_of_examples
 
     @property
     def takes_blocks(self) -> bool:
@@ -642,15 +646,12 @@ class Trace:
         """Whether values come from a transform, a softmax or the like of the part that a device has of a dimension
         other than that of the examples: no average makes up for that."""
         for step in self._lost(one.value.number for one in steps):
-            operands = self.before(step)
-            is_first = all(map(_may_hold, operands))
-            is_of_examples = any(
-                one.kind == "split" and one.dim == 0 for one in operands
-            )
+            found = Culprit(step, self.before(step))
+            is_first = all(map(_may_hold, found.operands))
             is_own = self.axis in step.value.array.own
-            if not is_first or is_of_examples or is_own:
+            if not is_first or found.is_of_examples or is_own:
                 continue
-            if Culprit(step, operands).mixes_shards(self.axis):
+            if found.mixes_shards(self.axis):
                 return True
         return False
 

@@ -93,7 +93,7 @@ def judge(program: Program, run: Outcome | None = None) -> Judgement:
         why = declared.reason or NOTHING_MAPPED
         return Judgement(reasons=(why,), states=declared.states)
     recorded = functools.cache(functools.partial(program.run, DEVICES, record=True))
-    if _is_right(program, declared, axes):
+    if _is_right(program, declared):
         return Judgement(
             compared=tuple(axes),
             reasons=tuple(_reason_to_end(declared)),
@@ -104,14 +104,14 @@ def judge(program: Program, run: Outcome | None = None) -> Judgement:
     return _along_each(program, declared, recorded, axes)
 
 
-def _is_right(program: Program, declared: Outcome, axes: Sequence[str]) -> bool:
+def _is_right(program: Program, declared: Outcome) -> bool:
     """Whether a program computes what it does on one device, and all devices have the same of what is replicated: then
     nothing is drawn alike that should not be, either."""
     if declared.failed is not None or may_drift(declared):
         return False
     if replicas.has_unequal(declared):
         return False
-    return agrees_with_one_device(program, declared, axes)
+    return agrees_with_one_device(program, declared)
 
 
 def _along_each(

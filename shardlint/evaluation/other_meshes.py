@@ -289,19 +289,14 @@ def _takes_the_same_way(program: Program, setting: Setting) -> bool:
     return own.recorder.met == other.recorder.met
 
 
-def agrees_with_one_device(
-    program: Program, declared: Outcome, axes: Sequence[str]
-) -> bool:
-    """Whether a program gives the same with one device along all of these axes, in each call of a mapped function, and
+def agrees_with_one_device(program: Program, declared: Outcome) -> bool:
+    """Whether a program gives the same with one device along all axes, in each call of a mapped function, and
     is given the same there: then it computes what it means, along each of them. (Of what ``pmap`` gives, means may be
     the same where devices differ.)"""
     if any(one.stacked is not None or has_nan(one.results) for one in declared.regions):
         return False
-    written = {place: 1 for axis in axes for place in declared.origins(axis)}
-    outcome = program.run(1, written, until=differs_from(declared))
-    if outcome.sizes.keys() != declared.sizes.keys():
-        return False
-    if any(outcome.sizes[axis] != 1 for axis in axes):
+    outcome = _on_a_single_device(program, declared, differs_from(declared))
+    if outcome is None or outcome.sizes.keys() != declared.sizes.keys():
         return False
     if agreeing(declared, outcome) < len(declared.regions):
         return False
@@ -313,10 +308,18 @@ def holds_on_one_device(program: Program, declared: Outcome) -> bool:
     """Whether an assertion of the program itself fails that holds on one device."""
     if declared.failed is None:
         return False
+    outcome = _on_a_single_device(program, declared)
+    return outcome is not None and bool(outcome.regions) and not outcome.reason
+
+
+def _on_a_single_device(
+    program: Program, declared: Outcome, until: Stop | None = None
+) -> Outcome | None:
+    """The run with one device along all axes; None if some axis has more there, too."""
     places = [where for axis in declared.sizes for where in declared.origins(axis)]
-    outcome = program.run(1, dict.fromkeys(places, 1))
+    outcome = program.run(1, dict.fromkeys(places, 1), until=until)
     is_alone = all(size == 1 for size in outcome.sizes.values())
-    return is_alone and bool(outcome.regions) and not outcome.reason
+    return outcome if is_alone else None
 
 
 def _with_totals(declared: Outcome, axis: str) -> Iterator[Setting]:

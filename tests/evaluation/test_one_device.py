@@ -8,6 +8,7 @@ import pytest
 
 from shardlint.evaluation.comparison import Outcome, Program
 from shardlint.evaluation.judgements import Judgement, judge
+from shardlint.evaluation.wording import departure_text
 from tests.evaluation.test_departures import judged, program
 from tests.evaluation.test_suspects import END, HEAD
 
@@ -153,3 +154,25 @@ def test_noise_that_all_devices_draw_alike_for_their_shards_is_found() -> None:
     judgement, runs = runs_of(TWO_AXES.format(total=RIGHT_TOTAL))
     assert runs > 2
     assert judgement.departures or judgement.repeated
+
+
+NEARLY_THE_SAME = """
+def scaled(x):
+    return lax.psum(x.sum(), "rows") * (1 + 1e-6 * lax.axis_size("rows"))
+
+
+def main():
+    mapped = jax.shard_map(scaled, mesh=mesh(rows=4), in_specs=P("rows"), out_specs=P(), check_vma=False)
+    return mapped(1e-5 * (2 + numbers(16)))
+"""
+
+
+def test_numbers_are_told_with_as_many_digits_as_they_differ_in() -> None:
+    (departure,) = judged(HEAD + NEARLY_THE_SAME + END).departures
+    one, other = departure.difference.first, departure.difference.second
+    assert f"{one:.6g}" == f"{other:.6g}"
+    text = departure_text(departure)
+    first, _, second = text.partition("(")[2].partition(" on ")[0].partition(" and ")
+    assert first != second
+    assert float(first) == pytest.approx(one, rel=1e-5)
+    assert float(second) == pytest.approx(other, rel=1e-5)

@@ -93,6 +93,17 @@ def main():
     mapped = jax.shard_map(embedded, mesh=over, in_specs=specs, out_specs=P(("data", "expert")), check_vma=False)
     return mapped(numbers(24, 3), np.arange(32).reshape(8, 4) % 24)
 """
+NORMALIZED = """
+def explained(x):
+    x = x - lax.pmean(jnp.mean(x, axis=0), "d")
+    centre = {part}
+    return lax.psum(jnp.sum((x - centre) ** 2), "d")
+
+
+def main():
+    mapped = jax.shard_map(explained, mesh=mesh(d=4), in_specs=P("d"), out_specs=P(), check_vma=False)
+    return mapped(numbers(16, 3))
+"""
 GRADIENTS_OF_TREES = """
 def loss(params, x):
     hidden = jnp.tanh(x @ params["scale"] @ params["up"])
@@ -319,6 +330,14 @@ MISTAKES = (
         'lax.axis_index("expert")',
         "local = ids",
         "with lax.axis_index('model') here",
+    ),
+    Mistake(
+        "mean_of_what_is_normalized",
+        NORMALIZED,
+        'lax.pmean(jnp.mean(x, axis=0), "d")',
+        "jnp.mean(x, axis=0)",
+        "centre = ",
+        "with a lax.pmean over 'd' of this value",
     ),
     Mistake(
         "over_no_axis",

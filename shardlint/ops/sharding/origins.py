@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
+from shardlint.ops.placement import IDENTITIES
 from shardlint.ops.registry import Call
 from shardlint.values import (
     ArrayValue,
@@ -36,21 +37,10 @@ _OPTIONS = frozenset(
 )
 
 
-#: Functions that give each array of a tree as it is.
-_IDENTITIES = frozenset(
-    {
-        "jax.ad_checkpoint.checkpoint_name",
-        "jax.block_until_ready",
-        "jax.lax.optimization_barrier",
-        "jax.lax.stop_gradient",
-    }
-)
-
-
 def keeps_each_array(call: Call) -> bool:
     """Whether a function works on whole trees, or calls a function of the program, which is followed: what is known of
     each array stays."""
-    if call.qualname.startswith("jax.tree") or call.qualname in _IDENTITIES:
+    if call.qualname.startswith("jax.tree") or call.qualname in IDENTITIES:
         return True
     return any(isinstance(value, _FUNCTIONS) for value in call.args.values())
 
