@@ -26,7 +26,7 @@ from shardlint.evaluation.suspects.common import (
 )
 from shardlint.evaluation.suspects.reductions import reduction_of
 
-STEPS = 150_000
+STEPS = 225_000
 """For all runs with changes, of one program."""
 _MOST = 16
 _MOST_KEYS = 4
@@ -76,7 +76,9 @@ def failing_assertion(
         *(each_once(suspects(one), _MOST) for one in departures),
     )
     for change in tried:
-        outcome = again.run(DEVICES, changes=change.changes)
+        outcome = again.run(
+            DEVICES, record=change.needs_recorder, changes=change.changes
+        )
         if again.allowance.is_spent:
             return None
         if outcome.regions and not outcome.reason:

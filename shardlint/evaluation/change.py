@@ -38,8 +38,15 @@ class Repair:
     """The position and the name of the one that is another."""
     other: Repair | None = None
     """Another change that does as well."""
+    asks_recorder: bool = False
+    """Whether what it does depends on what was recorded before."""
     is_of_all: bool = False
     """Whether it says nothing if other results still depend on the number of devices."""
+
+    @property
+    def needs_recorder(self) -> bool:
+        """Whether it is made in a run that is recorded alone: a cotangent is known by the value that it is of."""
+        return self.asks_recorder or any(where.backward for where in self.changes)
 
     @property
     def changes(self) -> dict[Where, Repair]:

@@ -20,7 +20,13 @@ from shardlint.evaluation.flat_state import (
     numbered_members,
     reordered_state,
 )
-from shardlint.evaluation.guards import TOO_MANY_STEPS, Change, Run, running
+from shardlint.evaluation.guards import (
+    TOO_MANY_STEPS,
+    Change,
+    Run,
+    code_of,
+    running,
+)
 from shardlint.evaluation.layouts import ReplicatedState
 from shardlint.evaluation.mapping import Region
 from shardlint.evaluation.padded import paddings
@@ -49,9 +55,11 @@ from shardtypes.semantics.trees import flatten, paths_of
 CONVERGED = 1e-3
 """The share by which results of two loops may differ that end when they are good enough."""
 STOPPED = "stopped where it was asked to"
-ALLOWANCE = 600_000  # steps of all runs that one comparison takes together
+ALLOWANCE = 900_000  # steps of all runs that one comparison takes together
 CHARACTERS = 50  # of modules that are imported, that take as long to run as a step
 Stop = Callable[[list[Region]], bool]
+StopBefore = Callable[[int, Any, Any], bool]
+"""Takes the number of the call of a mapped function that begins, the function and what it is given."""
 Entry = Callable[[modules.World], Any]
 
 
@@ -158,10 +166,11 @@ class Program:
         until: Stop | None = None,
         changes: Mapping[Where, Change] | None = None,
         sending: Sending | None = None,
+        before: StopBefore | None = None,
     ) -> Outcome:
         """Run it on so many devices, with other values for some numbers that are written in it, up to the first call of
-        a mapped function after which ``until`` says so, and with some ``changes``. ``sending`` is told what gradients
-        send."""
+        a mapped function after which ``until`` or before which ``before`` says so, and with some ``changes``.
+        ``sending`` is told what gradients send."""
         machine = meshes.Machine(devices)
         regions: list[Region] = []
         recorder = Recorder() if record else None
@@ -199,7 +208,7 @@ class Program:
             try:
                 if self.before is not None:
                     self.before(world)
-                with observed(regions, until):
+                with observed(regions, until, before):
                     answer = self.entry(world)
             except (NotEvaluable, NotConcrete) as error:
                 reason = reason_of(error)
@@ -234,7 +243,9 @@ def reason_of(error: BaseException) -> str:
 
 
 @contextmanager
-def observed(regions: list[Region], until: Stop | None) -> Iterator[None]:
+def observed(
+    regions: list[Region], until: Stop | None, before: StopBefore | None = None
+) -> Iterator[None]:
     """Collect the regions that are run in the block."""
 
     def observe(region: Region) -> None:
@@ -242,11 +253,17 @@ def observed(regions: list[Region], until: Stop | None) -> Iterator[None]:
         if until is not None and until(regions):
             raise NotEvaluable(STOPPED)
 
+    def enter(function: Any, given: Any) -> None:
+        if before is not None and before(len(regions), function, given):
+            raise NotEvaluable(STOPPED)
+
     mapping.observers.append(observe)
+    mapping.entered.append(enter)
     try:
         yield
     finally:
         mapping.observers.pop()
+        mapping.entered.pop()
 
 
 def as_far_as(other: Outcome) -> Stop:
@@ -268,6 +285,69 @@ def differs_from(other: Outcome) -> Stop:
         )
 
     return until
+
+
+def is_given_others_than(other: Outcome) -> StopBefore:
+    """Stop where a mapped function is given other numbers than in another run, in whatever order: what it makes of them
+    is not compared."""
+
+    def before(number: int, function: Any, given: Any) -> bool:
+        if number >= len(other.regions):
+            return False
+        region = other.regions[number]
+        is_same = _defined_at(function) == _defined_at(region.function)
+        if region.stacked is not None or not is_same:
+            return False
+        return _hold_others(region.arguments, given)
+
+    return before
+
+
+def _defined_at(function: Any) -> Where | None:
+    """Where a function of the program is defined; None for any other."""
+    code = code_of(function)
+    return None if code is None else Where.of_definition(code)
+
+
+def agree_in_another_order(one: Outcome, other: Outcome) -> bool:
+    """Whether all calls of mapped functions in two runs are given the same numbers, and give the same: in another order
+    what some call is given, as where a program lays rows out for its devices, and then maybe what it gives."""
+    if len(one.regions) != len(other.regions):
+        return False
+    is_reordered = False
+    for region, twin in zip(one.regions, other.regions, strict=True):
+        if region.stacked is not None or twin.stacked is not None:
+            return False
+        if _hold_others(region.arguments, twin.arguments):
+            return False
+        is_reordered |= not are_given_the_same(region, twin)
+        if is_reordered:
+            is_other = _hold_others(region.results, twin.results)
+        else:
+            is_other = results_apart(region, twin) != []
+        if is_other:
+            return False
+    return is_reordered
+
+
+def _hold_others(first: Any, second: Any) -> bool:
+    """Whether two trees have other numbers, in whatever order."""
+    padded = paddings(first, second, numbers_of)
+    apart = differences(first, second, padded=padded, tolerance=CONVERGED)
+    if not isinstance(apart, list):
+        return True
+    leaves, structure = flatten(first)
+    others, _ = flatten(second)
+    pairs = dict(
+        zip(paths_of(structure), zip(leaves, others, strict=True), strict=True)
+    )
+    return any(not _are_reordered(*pairs[one.path]) for one in apart)
+
+
+def _are_reordered(one: Any, other: Any) -> bool:
+    """Whether two arrays have the same numbers in another order."""
+    x, y = np.sort(numbers_of(one), axis=None), np.sort(numbers_of(other), axis=None)
+    return x.shape == y.shape and furthest_apart(x, y, CONVERGED) is None
 
 
 @dataclass(frozen=True)

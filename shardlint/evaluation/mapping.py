@@ -309,6 +309,9 @@ def _unmentioned(region: Region, spec: Spec | None) -> tuple[str, ...]:
 
 Observer = Callable[[Region], None]
 observers: list[Observer] = []
+Entered = Callable[[Any, Any], None]
+"""Takes a function that is mapped by its specs, and what it is given."""
+entered: list[Entered] = []
 
 
 @contextmanager
@@ -489,6 +492,8 @@ def shard_map(
         names = [name for name in names if name not in bound().axes]
         axes = {name: (name, int.__int__(over.shape[name])) for name in names}
         args = unmade.filled(args, in_specs)
+        for tell in entered:
+            tell(f, args)
         specs = spread_prefix(in_specs, args, _is_spec)
         leaves, structure = flatten(args)
         order = row_order()

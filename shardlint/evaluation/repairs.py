@@ -20,7 +20,7 @@ from shardlint.evaluation.suspects.candidates import suspects
 from shardlint.evaluation.suspects.collectives import rings_to_close
 from shardlint.evaluation.suspects.indices import of_indices
 
-STEPS = 150_000
+STEPS = 225_000
 """For all runs with changes, of one departure."""
 
 
@@ -108,12 +108,17 @@ def _differing(
     def until(regions: list[Region]) -> bool:
         return len(regions) > evidence.call
 
-    many = program.run(DEVICES, record=True, until=until, changes=changes)
+    record = change.needs_recorder
+    many = program.run(DEVICES, record=record, until=until, changes=changes)
     other = program
     if evidence.regrouped is not None:
         other = replace(evidence.regrouped, allowance=program.allowance)
     few = other.run(
-        setting.devices, setting.literals, record=True, until=until, changes=changes
+        setting.devices,
+        setting.literals,
+        record=record,
+        until=until,
+        changes=changes,
     )
     if (
         program.allowance.is_spent

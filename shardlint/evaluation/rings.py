@@ -121,8 +121,9 @@ def _with_sent(
     function: Any, behind: Behind, axis: str, /, *args: Any, **options: Any
 ) -> Any:
     recorder = guards.recorder()
+    assert recorder is not None
     places = [i for i, arg in enumerate(args) if isinstance(arg, Array) and arg.sources]
-    if recorder is None or behind.position >= len(places):
+    if behind.position >= len(places):
         return function(*args, **options)
     given = list(args)
     place = places[behind.position]

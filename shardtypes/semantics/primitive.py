@@ -33,6 +33,7 @@ from shardtypes.semantics.comparison import (
     require_equal,
 )
 from shardtypes.semantics.letters import Factors, Letters
+from shardtypes.semantics.outline import Outline, Outlines
 from shardtypes.semantics.propagation import propagated
 from shardtypes.semantics.relation import (
     NOTHING_KNOWN,
@@ -248,28 +249,30 @@ def apply(primitive: Primitive, operands: Arrays, params: Params) -> tuple[Array
     """All that is known of the results of a primitive."""
     if primitive.sends is not None:
         _tell_sent(primitive, operands[0], params)
-    if isinstance(primitive.results, int):
-        count = primitive.results
+    outlines = _outlines.get()
+    is_computed = outlines is not None and all(
+        operand.value is not None for operand in operands
+    )
+    if outlines is not None and is_computed:
+        outlined = partial(_outline_of_numbers, primitive, operands, params)
+        outline = outlines.of(primitive.name, operands, params, outlined)
     else:
-        count = primitive.results(params)
-    letters = _letters(primitive, operands, params)
-    if are_names_known() and letters is not None and not primitive.broadcasts:
-        for a, b in _sizes_of_letters(operands, letters):
-            require_equal(a, b)
-    shapes = _shapes(primitive, operands, params, letters, count)
-    kinds = primitive.dtype(operands, params)
-    relations = _relations(primitive, operands, params, letters, count)
-    values = _values(primitive, operands, params, letters, shapes)
+        outline = _outline(primitive, operands, params)
+    count = len(outline.shapes)
+    if is_computed and not outline.is_large:
+        values = _values(primitive, operands, params, count)
+    else:
+        values = [None] * count
     varying = _varying(primitive, operands, params)
     own = _united(operand.own for operand in operands) | primitive.own(operands, params)
     sources = _united(operand.sources for operand in operands)
-    origins = _origins(operands, letters, count)
+    origins = _origins(operands, outline.letters, count)
     results = [
         Array(
-            shapes[i],
-            kinds[i],
-            _is_weak(primitive, operands, kinds, i),
-            relations[i],
+            outline.shapes[i],
+            outline.dtypes[i],
+            outline.weak[i],
+            outline.relations[i],
             values[i],
             None,
             0,
@@ -283,6 +286,38 @@ def apply(primitive: Primitive, operands: Arrays, params: Params) -> tuple[Array
     if any(operand.node is not None for operand in operands):
         results = _recorded(primitive, operands, params, results)
     return tuple(results)
+
+
+def _outline(primitive: Primitive, operands: Arrays, params: Params) -> Outline:
+    """What is known of the results but for their numbers."""
+    if isinstance(primitive.results, int):
+        count = primitive.results
+    else:
+        count = primitive.results(params)
+    letters = _letters(primitive, operands, params)
+    if are_names_known() and letters is not None and not primitive.broadcasts:
+        for a, b in _sizes_of_letters(operands, letters):
+            require_equal(a, b)
+    shapes = _shapes(primitive, operands, params, letters, count)
+    kinds = primitive.dtype(operands, params)
+    return Outline(
+        letters,
+        shapes,
+        kinds,
+        [_is_weak(primitive, operands, kinds, i) for i in range(count)],
+        _relations(primitive, operands, params, letters, count),
+        any(_entries(shape) > MOST for shape in shapes),
+    )
+
+
+def _outline_of_numbers(
+    primitive: Primitive, operands: Arrays, params: Params
+) -> Outline:
+    """The same where numbers are computed. Raises SizesDiffer for operands that do not go together."""
+    outline = _outline(primitive, operands, params)
+    if outline.letters is not None:
+        _refuse_different_sizes(primitive, operands, outline.letters)
+    return outline
 
 
 _T = TypeVar("_T")
@@ -413,22 +448,22 @@ def _relations(
 
 _REPLICATED = Relations()
 
-_evaluating: ContextVar[bool] = ContextVar("shardtypes_evaluating", default=False)
+_outlines: ContextVar[Outlines | None] = ContextVar("shardtypes_outlines", default=None)
 
 
 @contextmanager
 def evaluation() -> Iterator[None]:
     """Compute with numbers in the block, wherever all operands have them."""
-    token = _evaluating.set(True)
+    token = _outlines.set(Outlines())
     try:
         yield
     finally:
-        _evaluating.reset(token)
+        _outlines.reset(token)
 
 
 def evaluating() -> bool:
     """Whether numbers are computed."""
-    return _evaluating.get()
+    return _outlines.get() is not None
 
 
 def _sizes_of_letters(operands: Arrays, letters: Letters) -> Iterator[tuple[Dim, Dim]]:
@@ -453,19 +488,10 @@ def _values(
     primitive: Primitive,
     operands: Arrays,
     params: Params,
-    letters: Letters | None,
-    shapes: Sequence[Shape | None],
+    count: int,
 ) -> Sequence[Any]:
-    count = len(shapes)
-    if not _evaluating.get():
-        return [None] * count
-    values = [operand.value for operand in operands if operand.value is not None]
-    if len(values) < len(operands):
-        return [None] * count
-    if letters is not None:
-        _refuse_different_sizes(primitive, operands, letters)
-    if any(_entries(shape) > MOST for shape in shapes):
-        return [None] * count
+    """The numbers of the results, all operands having theirs."""
+    values: list[Any] = [operand.value for operand in operands]
     work.tell(work.OF_PRIMITIVE)
     if primitive.simulate is not None:
         found: Any = primitive.simulate(*values, **params)

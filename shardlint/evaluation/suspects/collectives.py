@@ -183,4 +183,9 @@ def rings_to_close(departure: Departure) -> Iterator[Repair]:
         text = (
             f"the operand that stays on its device sent round {axis!r} with the others"
         )
-        yield Repair(behind.where, text, function=sent_along(behind, axis))
+        yield Repair(
+            behind.where,
+            text,
+            function=sent_along(behind, axis),
+            asks_recorder=True,
+        )

@@ -60,6 +60,7 @@ def missing_reductions(
                 _with_parts_reduced, parts, one.where, axis, reduction
             )
         made = at(shown, text, value=reduced)
+        made = replace(made, asks_recorder=parts is not None)
         is_best = one.is_of_rule or one.name in MEAN_OR_SUM
         changed = (one.where,)
         yield replace(made, is_new=True, is_best=is_best, changed=changed)
@@ -90,7 +91,7 @@ def missing_of_some_arrays(
             _with_parts_reduced, frozenset(places), one.where, axis, reduction
         )
         made = at(one, text, value=reduced)
-        yield replace(made, is_new=True)
+        yield replace(made, is_new=True, asks_recorder=True)
 
 
 def _numbers_at(where: Where, values: Iterable[Recorded]) -> list[int]:
@@ -111,7 +112,11 @@ def missing_over_several_axes(
         reduction = missing(trace.step(one.number))
         if reduction is None or one.is_backward:
             continue
-        axes = differing_axes([one])
+        axes = [
+            axis
+            for axis in differing_axes([one])
+            if axis == trace.axis or not one.array.is_sharded(axis)
+        ]
         if len(axes) < 2 or one.is_argument:
             continue
         is_wider = reduction in ("pmax", "pmin")
@@ -222,9 +227,8 @@ def _with_parts_reduced(
 ) -> Any:
     """What an expression gave, with those of its arrays reduced that are parts."""
     recorder = guards.recorder()
-    times = 0
-    if recorder is not None:
-        times = recorder.met[where]
+    assert recorder is not None
+    times = recorder.met[where]
     reduce = Outside(f"jax.lax.{reduction}")
     leaves, structure = flatten(value)
     reduced = [

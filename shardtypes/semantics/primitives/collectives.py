@@ -505,12 +505,26 @@ all_to_all = declare(
 def _permuted(
     x: Simulated, axes: Sequence[Axis], perm: Sequence[tuple[int, int]]
 ) -> Simulated:
+    if len(axes) == 1 and axes[0] in x.axes:
+        return _permuted_along(axes[0], x, perm)
     devices = x.flattened(axes)
     (nothing,) = on_devices(lambda array: [np.zeros_like(array)], [devices[0]], 1)
     found = [nothing] * len(devices)
     for source, target in perm:
         found[target] = devices[source]
     return Simulated.assembled(found, axes)
+
+
+def _permuted_along(
+    axis: Axis, x: Simulated, perm: Sequence[tuple[int, int]]
+) -> Simulated:
+    """What devices hold that differ along an axis, sent along it."""
+    numbers = x.spread(x.axes)
+    rows = np.moveaxis(numbers, x.axes.index(axis), 0)
+    found = np.zeros_like(rows)
+    for source, target in perm:
+        found[target] = rows[source]
+    return Simulated.of(x.axes, np.moveaxis(found, 0, x.axes.index(axis)))
 
 
 def _permuted_over(relation: Relation, axis: str, params: Params) -> Relation:

@@ -693,6 +693,7 @@ select_n: Primitive = declare(
     shape=broadcast_shape,
     values=_selecting,
     evaluate=_chosen,
+    stacked=_for_all_devices(_chosen),
     dtype=lambda operands, params: [operands[1].dtype],
     typed_by=by_rest,
     pull=_pull_select,

@@ -555,13 +555,23 @@ def _sliced(
     limit_indices: Sequence[int],
     strides: Sequence[int] | None,
 ) -> Any:
-    steps = strides or (1,) * len(start_indices)
-    return x[
-        tuple(
-            slice(*bounds)
-            for bounds in zip(start_indices, limit_indices, steps, strict=True)
-        )
-    ]
+    return x[_bounds(start_indices, limit_indices, strides)]
+
+
+def _sliced_everywhere(
+    x: Any,
+    start_indices: Sequence[int],
+    limit_indices: Sequence[int],
+    strides: Sequence[int] | None,
+) -> Any:
+    return x[(slice(None), *_bounds(start_indices, limit_indices, strides))]
+
+
+def _bounds(
+    starts: Sequence[int], limits: Sequence[int], strides: Sequence[int] | None
+) -> tuple[slice, ...]:
+    steps = strides or (1,) * len(starts)
+    return tuple(map(slice, starts, limits, steps))
 
 
 def _pull_slice(
@@ -588,6 +598,7 @@ slice_: Primitive = declare(
     shape=_sliced_shape,
     values=_MOVED,
     evaluate=_sliced,
+    stacked=_sliced_everywhere,
     pull=_pull_slice,
 )
 
