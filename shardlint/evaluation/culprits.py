@@ -305,6 +305,11 @@ class Trace:
         trace._twins |= alike
         return trace
 
+    @property
+    def recorders(self) -> tuple[Recorder, Recorder]:
+        """The arrays of both runs."""
+        return self.many, self._few
+
     def step(self, number: int) -> Step:
         """One recorded value, compared."""
         found = self._steps.get(number)

@@ -32,11 +32,12 @@ from shardlint.evaluation.mapping import Region
 from shardlint.evaluation.other_meshes import DEVICES, OtherRun, Setting
 from shardlint.evaluation.parting import OWN, Parting, result_of
 from shardlint.evaluation.recording import Where
-from shardlint.evaluation.rings import left_behind
+from shardlint.evaluation.rings import exchanges_blocks, left_behind
 from shardlint.evaluation.row_groups import groups_of
 from shardlint.evaluation.uneven_means import UnevenMean, culprit_of, uneven_means
 from shardtypes.semantics.array import Array
 
+OF_NEIGHBOURS = "each device is sent the blocks of its neighbours alone"
 _NO_EXPRESSION = "its results depend on the number of devices, and no expression was found where that begins"
 
 
@@ -186,9 +187,13 @@ def departure_of(
     for difference in apart:
         departure = _departing_result(parting, trace, difference)
         if isinstance(departure, Departure):
-            averaged = trace.is_averaged_before(departure.culprit.step)
-            means = tuple(_of_uneven_means(parting, trace, apart)) if averaged else ()
-            return Suspected(means, departure) if means else departure
+            step = departure.culprit.step
+            if trace.is_averaged_before(step):
+                means = tuple(_of_uneven_means(parting, trace, apart))
+                return Suspected(means, departure) if means else departure
+            if exchanges_blocks(trace, step.value.number):
+                return Suspected((departure,), OF_NEIGHBOURS)
+            return departure
         if departure is not None:
             reasons.append(departure)
         if parting.is_own(difference):

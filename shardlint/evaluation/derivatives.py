@@ -25,7 +25,7 @@ from shardtypes.lang import dtypes
 from shardtypes.semantics import gradient
 from shardtypes.semantics.array import Array, Node
 from shardtypes.semantics.gradient import watched
-from shardtypes.semantics.lowerings.collectives import binding, bound
+from shardtypes.semantics.lowerings.collectives import binding, bound, typed
 from shardtypes.semantics.lowerings.convert import asarray, constant
 from shardtypes.semantics.primitives.structure import zeros_like
 from shardtypes.semantics.trees import Structure, flatten, map_leaves, unflatten
@@ -90,7 +90,7 @@ def ended(tree: Any) -> Any:
 
 def inputs_of(leaves: Sequence[Any], level: int) -> list[Any]:
     """The arrays by which the derivative of this level is taken; others as they are."""
-    return [watched(leaf, level) if is_float(leaf) else leaf for leaf in leaves]
+    return [watched(typed(leaf), level) if is_float(leaf) else leaf for leaf in leaves]
 
 
 def value_and_grad(
@@ -368,7 +368,7 @@ class CustomJvp:
             raise NotEvaluable("custom_jvp without a rule")
         level = _ruled(moving)
         plain = [_outer(one, level) for one in moving]
-        tangents = map_leaves(lambda leaf: watched(zeros_like(leaf)), plain)
+        tangents = map_leaves(_tangent, plain)
         static = [args[i] for i in self.static]
         result, tangent = self.rule(*static, tuple(plain), tuple(tangents))
 
@@ -377,6 +377,10 @@ class CustomJvp:
             return gradient.pulled_back(outputs, list(cotangents), flatten(tangents)[0])
 
         return _attached(result, moving, pull, level)
+
+
+def _tangent(primal: Array) -> Array:
+    return watched(replace(zeros_like(primal), varying=primal.varying))
 
 
 for _cls in (CustomVjp, CustomJvp):

@@ -159,7 +159,8 @@ def vmap(
             _entered(arg, wanted, axis) for arg, wanted in zip(args, axes, strict=True)
         ]
         given = {name: _entered(value, 0, axis) for name, value in kwargs.items()}
-        with binding({} if axis_name is None else {axis_name: axis}):
+        named_axis = {} if axis_name is None else {axis_name: axis}
+        with binding(named_axis, bound().checked):
             result = fun(*inner, **given)
         return _left(result, out_axes, axis)
 

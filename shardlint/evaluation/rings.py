@@ -108,6 +108,24 @@ def _sent_on(recorder: Recorder, numbers: Iterable[int], axis: str) -> set[int]:
     return found
 
 
+def exchanges_blocks(trace: Trace, number: int) -> bool:
+    """Whether a value is computed of whole shards that devices sent to their neighbours, and no further: how far that
+    reaches depends on the number of devices."""
+    if any(_sends_further(recorder, trace.axis) for recorder in trace.recorders):
+        return False
+    led = (trace.many.values[source] for source in trace.ancestors({number}))
+    sent = [one for one in led if _is_sending(one, trace.axis)]
+    return any(
+        trace.step(source).kind == "split" for one in sent for source in one.sources
+    )
+
+
+def _sends_further(recorder: Recorder, axis: str) -> bool:
+    """Whether something that was received is sent on as it is, as round a ring."""
+    sent = {one.number for one in recorder.values if _is_sending(one, axis)}
+    return any(not sent.isdisjoint(recorder.values[one].sources) for one in sent)
+
+
 def _is_sending(one: Recorded, axis: str) -> bool:
     return one.name == PERMUTE and axis in one.given.names
 

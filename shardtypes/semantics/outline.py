@@ -5,7 +5,6 @@ that it is worked out once for operands of the same shapes, however often a prog
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
 
 from shardtypes.lang.frozen import frozen
 from shardtypes.semantics.array import Array, Arrays, Params, Shape

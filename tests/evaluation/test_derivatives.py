@@ -169,3 +169,79 @@ def test_tangents_and_jacobians_on_devices_are_those_of_jax(tmp_path: Path) -> N
     wanted = in_jax(tmp_path, MAPPED, NUMBERS)
     for name, text in MAPPED.items():
         assert_computes(text, wanted[name])
+
+
+MADE_INSIDE = {
+    name: f"""
+import functools
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.sharding import Mesh, PartitionSpec as P
+
+mesh = Mesh(np.asarray(jax.devices()), ("d",))
+
+
+@jax.custom_jvp
+def scaled(w):
+    return 2.0 * w
+
+
+scaled.defjvp(lambda primals, tangents: (2.0 * primals[0], tangents[0] * jnp.full(3, 2.0)))
+
+
+def energy(x, strain):
+    return lax.psum(jnp.sum((x + x @ strain) ** 2), "d")
+
+
+@functools.partial(jax.shard_map, mesh=mesh, in_specs=(P(), P("d")), out_specs={specs})
+def mapped(w, x):
+    return {text}
+
+
+def main():
+    return mapped(jnp.cos(jnp.arange(3.0)), jnp.sin(jnp.arange(48.0)).reshape(16, 3))
+"""
+    for name, specs, text in [
+        ("zeros", "P()", "jax.grad(energy, argnums=1)(x, jnp.zeros((3, 3)))"),
+        (
+            "zeros for each example",
+            "P()",
+            "jax.vmap(jax.grad(energy, argnums=1), in_axes=(0, None))(x, jnp.zeros((3, 3)))",
+        ),
+        (
+            "zeros that vary",
+            'P("d")',
+            'jax.grad(energy, argnums=1)(x, lax.pcast(jnp.zeros((3, 3)), "d", to="varying"))',
+        ),
+        (
+            "indices for each example",
+            "P()",
+            'jax.vmap(lambda row: lax.psum(row * lax.axis_index("d"), "d"))(x)',
+        ),
+        (
+            "a rule",
+            "P()",
+            'jax.grad(lambda w: lax.psum(jnp.sum(scaled(w) * x), "d"))(w)',
+        ),
+        (
+            "a rule for each example",
+            "P()",
+            'jax.vmap(jax.grad(lambda w, r: lax.psum(jnp.sum(scaled(w) * r), "d")), in_axes=(None, 0))(w, x)',
+        ),
+        (
+            "a pullback",
+            "P()",
+            "jax.vjp(lambda s: energy(x, s), jnp.ones((3, 3)))[1](jnp.ones(()))[0]",
+        ),
+    ]
+}
+
+
+def test_gradients_by_what_mapped_functions_make_are_those_of_jax(
+    tmp_path: Path,
+) -> None:
+    wanted = in_jax(tmp_path, MADE_INSIDE, NUMBERS)
+    for name, text in MADE_INSIDE.items():
+        assert_computes(text, wanted[name])

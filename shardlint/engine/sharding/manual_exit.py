@@ -283,8 +283,20 @@ def _of_specs(region: Region, value: Value, promised: bool) -> Iterator[Finding]
         if spec is not None and _is_known(spec):
             declared = set(axes_named(spec))
             pending = set(spec.unreduced or ())
-            yield from judge(leaf, declared, pending, path, region.own)
+            yield from judge(leaf, declared, pending, path, _judged(region))
         yield from _miscounted(leaf, path)
+
+
+def _judged(region: Region) -> frozenset[str] | None:
+    """The axes along which results may be wrong: one device has all there is, where JAX does not keep track of what
+    varies. None for all of them."""
+    every = {axis for axis, _ in region.view.axes}
+    judged = region.view.tracked(every)
+    if len(judged) == len(every):
+        return region.own
+    if region.own is None:
+        return frozenset(judged)
+    return region.own.intersection(judged)
 
 
 def _is_known(spec: SpecValue) -> bool:

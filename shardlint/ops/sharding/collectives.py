@@ -105,7 +105,11 @@ def same_everywhere(value: ArrayValue, one: Collective) -> list[str]:
     """The axes over which the value is known to be the same on all devices, and made of more than constants."""
     if value.constant:
         return []
-    return [axis for axis in one.axes if state(value, axis) == "replicated"]
+    return [
+        axis
+        for axis in one.axes
+        if state(value, axis) == "replicated" and one.view.has_several(axis)
+    ]
 
 
 def summed(value: ArrayValue, one: Collective) -> ArrayValue:
@@ -498,12 +502,13 @@ def index(one: Collective) -> ArrayValue:
     own = [
         axis for axis in one.axes if len(one.axes) == 1 and axis not in one.view.mapped
     ]
+    tracked = one.view.tracked(one.axes)
     return ArrayValue(
         (),
         "int32",
         manual=True,
         pending=frozenset(),
-        varying=frozenset(one.axes),
+        varying=frozenset(tracked),
         unclear=NO_AXIS,
         marks=frozenset((axis, "index") for axis in own),
     )

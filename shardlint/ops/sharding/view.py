@@ -76,7 +76,18 @@ class View:
 
     def splitting(self, axes: tuple[str, ...]) -> tuple[str, ...]:
         """The axes that split anything: those of more than one device."""
-        return tuple(axis for axis in axes if self.size(axis) != 1)
+        return tuple(filter(self.has_several, axes))
+
+    def has_several(self, axis: str) -> bool:
+        """Whether there may be several devices along an axis."""
+        return self.size(axis) != 1
+
+    def tracked(self, axes: Iterable[str]) -> tuple[str, ...]:
+        """The axes along which it matters what a value is: those of several devices, and all where JAX keeps track of
+        what varies, or may do so."""
+        if self.transposes is False:
+            return tuple(filter(self.has_several, axes))
+        return tuple(axes)
 
     def understood(self, axes: tuple[str, ...] | None) -> bool:
         """Whether a dimension can be split like that."""

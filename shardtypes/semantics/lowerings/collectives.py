@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from shardtypes.semantics.array import Array
@@ -59,6 +59,14 @@ _bound: ContextVar[Bound] = ContextVar("shardtypes_bound", default=Bound())  # n
 
 def bound() -> Bound:
     return _bound.get()
+
+
+def typed(array: Array) -> Array:
+    """An array as types see it that keep track of what varies: one that is made where axes are bound, or comes from
+    outside, varies over none of them."""
+    if _bound.get().checked and array.varying is None:
+        return replace(array, varying=frozenset())
+    return array
 
 
 _tell = Telling[[Array, tuple[Axis, ...]]]("shardtypes_telling_reductions")
@@ -166,7 +174,7 @@ def pmean(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
 def pvary(x: Any, axis_name: Any, **options: Any) -> Any:
     if options.get("to") not in (None, "varying"):
         raise Unsupported("a cast to another kind of variance")
-    return _mapped(x, lambda leaf: p.pvary(leaf, axes=axes_named(axis_name)))
+    return _mapped(x, lambda leaf: p.pvary(typed(leaf), axes=axes_named(axis_name)))
 
 
 @collective("all_gather", "exchanges")
