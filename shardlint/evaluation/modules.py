@@ -18,6 +18,7 @@ from shardlint.evaluation import (
     control,  # noqa: F401
     custom_gradients,  # noqa: F401
     derivatives,  # noqa: F401
+    extrema,  # noqa: F401
     grids,  # noqa: F401
     guarded_code,
     guards,

@@ -189,6 +189,12 @@ def sizes_disagree(what: str, sizes: Collection[int], code: str) -> Refused:
     return Refused(code, message, is_of_sizes=True)
 
 
+def has_no_derivative(name: str, operands: tuple[Array, ...]) -> Refused:
+    """For a function that JAX cannot differentiate, of what a derivative is taken by."""
+    message = f"JAX refuses this call: lax.{name} has no derivative, even where its result is stopped: apply lax.stop_gradient to its operand"
+    return Refused("ST217", message, operands=operands)
+
+
 def carry_changes(path: str, before: str, after: str, is_of_sizes: bool) -> Refused:
     """For a loop whose carry is of another type after a step."""
     what = f"the carry {path}" if path else "the carry"

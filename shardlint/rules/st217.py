@@ -7,11 +7,13 @@ class GradientOfArray(Rule):
     """
     ## What it does
 
-    Reports `grad` and `value_and_grad` of a function whose result is not one number.
+    Reports `grad` and `value_and_grad` of a function whose result is not one number; and, in programs that are run in
+    numbers (see ST316), a `pmax` or `pmin` of what a derivative is taken by.
 
     ## Why is this bad
 
-    A gradient is only defined for a single number; a mean or a sum over the examples is missing, or `has_aux=True`.
+    A gradient is only defined for a single number; a mean or a sum over the examples is missing, or `has_aux=True`. Of
+    `pmax` and `pmin` JAX has no derivative, and asks for it even where `lax.stop_gradient` stops their result.
 
     ## Example
 
@@ -41,7 +43,8 @@ class GradientOfArray(Rule):
 
     ## How to fix
 
-    Take the mean or the sum of the loss, give `has_aux=True` where it returns more, or use `jax.jacobian`.
+    Take the mean or the sum of the loss, give `has_aux=True` where it returns more, or use `jax.jacobian`. Apply
+    `lax.stop_gradient` to the operand of `pmax`: `lax.pmax(lax.stop_gradient(x), 't')`.
 
     ## When to silence
 

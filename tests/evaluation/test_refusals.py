@@ -385,6 +385,102 @@ def test_jax_says_the_same_of_mapped_code(tmp_path: Path) -> None:
     assert set(errors.values()) == {"ValueError"}, errors
 
 
+PEAKS = """
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.sharding import AxisType, PartitionSpec as P
+
+
+@jax.custom_vjp
+def peak(x):
+    return lax.pmax(x, "d")
+
+
+peak.defvjp(lambda x: (peak(x), None), lambda _, c: (c,))
+
+
+def loss(w, x):
+    logits = x * w
+    scaled = {scaled}
+    return lax.psum(jnp.sum(scaled), "d")
+
+
+def step(w, x):
+    return {step}
+
+
+def main():
+    mesh = jax.make_mesh((8,), ("d",), axis_types=(AxisType.Auto,))
+    specs = P(), P("d")
+    return jax.shard_map(step, mesh=mesh, in_specs=specs, out_specs=P(), check_vma=False)(jnp.ones(3), jnp.ones((8, 3)))
+
+
+main()
+"""
+OF_STEP = "jax.grad(loss)(w, x)"
+WITHOUT_DERIVATIVE = {
+    "stopped too late": (
+        'jnp.exp(logits - lax.stop_gradient(lax.pmax(logits, "d")))',
+        OF_STEP,
+    ),
+    "not stopped": ('lax.pmin(logits, "d") * logits', OF_STEP),
+    "compared": ('jnp.where(lax.pmax(logits, "d") > 0, logits, 0)', OF_STEP),
+    "of a tree": ('lax.pmax({"a": x, "b": logits}, "d")["a"]', OF_STEP),
+    "pushed forward": (
+        'lax.pmax(logits, "d")',
+        "jax.jvp(lambda w: loss(w, x), (w,), (w,))",
+    ),
+    "in a loop": (
+        'lax.scan(lambda c, _: (c + lax.stop_gradient(lax.pmax(c, "d")), None), logits, None, length=2)[0]',
+        OF_STEP,
+    ),
+}
+WITH_DERIVATIVE = {
+    "stopped": ('jnp.exp(logits - lax.pmax(lax.stop_gradient(logits), "d"))', OF_STEP),
+    "stopped before it is made": (
+        'logits * lax.pmax(jnp.exp(lax.stop_gradient(logits) * 2), "d")',
+        OF_STEP,
+    ),
+    "of data": ('logits * lax.pmax(x, "d")', OF_STEP),
+    "of indices": ('logits * lax.pmax(jnp.argmax(logits, axis=-1), "d")', OF_STEP),
+    "of a comparison": ('logits * lax.pmax((logits > 0) * 1, "d")', OF_STEP),
+    "by a rule": ("logits * peak(logits)", OF_STEP),
+    "without a gradient": ('lax.pmax(logits, "d")', "loss(w, x)"),
+    "of the result": ("logits", 'lax.pmax(jax.grad(loss)(w, x), "d")'),
+    "of aux": (
+        'lax.pmax(lax.stop_gradient(logits), "d")',
+        "jax.value_and_grad(lambda w: (loss(w, x), x), has_aux=True)(w)[1].max(0)",
+    ),
+}
+
+
+def with_peaks(scaled: str, step: str) -> str:
+    return PEAKS.format(scaled=scaled, step=step)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("name", WITHOUT_DERIVATIVE)
+def test_extrema_over_devices_have_no_derivative(name: str) -> None:
+    refusal = judged(with_peaks(*WITHOUT_DERIVATIVE[name])).refusal
+    assert refusal is not None
+    assert refusal.code == "ST217"
+    assert "lax.stop_gradient to its operand" in refusal.message
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("name", WITH_DERIVATIVE)
+def test_extrema_of_what_no_derivative_is_taken_by_are_not_refused(name: str) -> None:
+    assert judged(with_peaks(*WITH_DERIVATIVE[name])).refusal is None
+
+
+def test_jax_says_the_same_of_extrema(tmp_path: Path) -> None:
+    both = WITHOUT_DERIVATIVE | WITH_DERIVATIVE
+    errors = errors_of({name: with_peaks(*both[name]) for name in both}, tmp_path)
+    refused = {name for name, error in errors.items() if error is not None}
+    assert refused == set(WITHOUT_DERIVATIVE), errors
+
+
 @pytest.mark.once
 def test_what_equinox_maps_over_is_not_guessed() -> None:
     maps = {"step": "filter_vmap(times)(w, x)"}

@@ -3,8 +3,10 @@ nothing."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+from shardtypes.semantics.array import Array
 from shardtypes.semantics.lowerings.convert import asarray
 from shardtypes.semantics.primitives import elementwise as e
 from shardtypes.semantics.registry import lowering
@@ -18,7 +20,12 @@ def optimization_barrier(operand: Any) -> Any:
 
 @lowering("jax.lax.stop_gradient")
 def stop_gradient(x: Any) -> Any:
-    return map_leaves(lambda leaf: e.stop_gradient(asarray(leaf)), x)
+    """What comes of it depends on nothing, to a derivative."""
+
+    def stopped(leaf: Any) -> Array:
+        return replace(e.stop_gradient(asarray(leaf)), node=None)
+
+    return map_leaves(stopped, x)
 
 
 @lowering("jax.block_until_ready", "jax.device_get")
