@@ -191,7 +191,8 @@ def sizes_disagree(what: str, sizes: Collection[int], code: str) -> Refused:
 
 def has_no_derivative(name: str, operands: tuple[Array, ...]) -> Refused:
     """For a function that JAX cannot differentiate, of what a derivative is taken by."""
-    message = f"JAX refuses this call: lax.{name} has no derivative, even where its result is stopped: apply lax.stop_gradient to its operand"
+    remedy = "apply lax.stop_gradient to its operand"
+    message = f"JAX refuses this call: lax.{name} has no derivative, even where its result is stopped: {remedy}"
     return Refused("ST217", message, operands=operands)
 
 

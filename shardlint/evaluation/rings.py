@@ -109,12 +109,13 @@ def _sent_on(recorder: Recorder, numbers: Iterable[int], axis: str) -> set[int]:
 
 
 def exchanges_blocks(trace: Trace, number: int) -> bool:
-    """Whether a value is computed of whole shards that devices sent to their neighbours, and no further: how far that
-    reaches depends on the number of devices."""
+    """Whether a value is a whole shard that devices sent to their neighbours, and no further, or computed of one: how
+    far that reaches depends on the number of devices."""
     if any(_sends_further(recorder, trace.axis) for recorder in trace.recorders):
         return False
-    led = (trace.many.values[source] for source in trace.ancestors({number}))
-    sent = [one for one in led if _is_sending(one, trace.axis)]
+    values = trace.many.values
+    near = (values[one] for one in {number, *values[number].sources})
+    sent = [one for one in near if _is_sending(one, trace.axis)]
     return any(
         trace.step(source).kind == "split" for one in sent for source in one.sources
     )
