@@ -517,6 +517,16 @@ def first_difference(
     return None
 
 
+def are_near(one: Outcome, other: Outcome, share: float) -> bool:
+    """Whether all calls of mapped functions give nearly the same in two runs: what differs by a share of the largest
+    entry at most."""
+    pairs = zip(one.regions, other.regions, strict=False)
+    return all(
+        differences(region.results, twin.results, tolerance=share) == []
+        for region, twin in pairs
+    )
+
+
 def agreeing(one: Outcome, other: Outcome) -> int:
     """With how many calls of mapped functions two runs begin that are given the same, and give the same."""
     for number in range(_common(one, other)):
