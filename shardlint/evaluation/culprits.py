@@ -98,13 +98,14 @@ class Culprit:
     """The expression at which the runs part; ``operands`` are what it was computed from. ``begun`` is where a factor
     came in that this expression should have taken out. ``local`` are the axes over which dimensions are sharded whose
     local sizes it was given, or numbers that were computed from these. ``is_of_arguments`` tells that it was computed
-    from arguments of the mapped function."""
+    from arguments of the mapped function, ``is_short_ring`` that it is the last round of a ring that lacks one."""
 
     step: Step
     operands: tuple[Step, ...]
     begun: Step | None = None
     local: frozenset[str] = frozenset()
     is_of_arguments: bool = False
+    is_short_ring: bool = False
 
     @property
     def has_partial_sum(self) -> bool:

@@ -32,7 +32,11 @@ from shardlint.evaluation.mapping import Region
 from shardlint.evaluation.other_meshes import DEVICES, OtherRun, Setting
 from shardlint.evaluation.parting import OWN, Parting, result_of
 from shardlint.evaluation.recording import Where
-from shardlint.evaluation.rings import exchanges_blocks, left_behind
+from shardlint.evaluation.rings import (
+    exchanges_blocks,
+    last_of_short_ring,
+    left_behind,
+)
 from shardlint.evaluation.row_groups import groups_of
 from shardlint.evaluation.uneven_means import UnevenMean, culprit_of, uneven_means
 from shardtypes.semantics.array import Array
@@ -188,9 +192,11 @@ def departure_of(
         departure = _departing_result(parting, trace, difference)
         if isinstance(departure, Departure):
             step = departure.culprit.step
+            means: tuple[Departure, ...] = ()
             if trace.is_averaged_before(step):
                 means = tuple(_of_uneven_means(parting, trace, apart))
-                return Suspected(means, departure) if means else departure
+            if means:
+                return Suspected(means, departure)
             if exchanges_blocks(trace, step.value.number):
                 return Suspected((departure,), OF_NEIGHBOURS)
             return departure
@@ -282,7 +288,11 @@ def _departing_result(
     leaf = result_of(parting.region, difference)
     if leaf is None or result_of(parting.twin, difference) is None:
         return "its results are no arrays"
-    culprit = _culprit(trace, leaf) or _tiled(parting, leaf, difference)
+    culprit = (
+        _culprit(trace, leaf)
+        or _tiled(parting, leaf, difference)
+        or _short_ring(parting, leaf, difference)
+    )
     if culprit is None:
         return None if _is_mapped_as_it_is(trace, leaf) else _NO_EXPRESSION
     is_off = any(trace.step(number).state == "off" for number in leaf.sources)
@@ -415,6 +425,22 @@ def _tiled(
         for one in trace.led(leaf.sources)
     )
     return Culprit(step, ()) if is_copy and is_made else None
+
+
+def _short_ring(
+    parting: Parting, leaf: Array, difference: Difference | Resized
+) -> Culprit | None:
+    """The last round of a ring that lacks one: the rounds of two rings of other lengths cannot be compared one by
+    one."""
+    trace = parting.trace
+    twin = result_of(parting.twin, difference)
+    if twin is None:
+        return None
+    last = last_of_short_ring(trace, leaf.sources, twin.sources)
+    if last is None:
+        return None
+    step = trace.step(last)
+    return Culprit(step, trace.before(step), is_short_ring=True)
 
 
 def _culprit(trace: Trace, leaf: Array) -> Culprit | None:

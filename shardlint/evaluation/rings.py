@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -119,6 +119,34 @@ def exchanges_blocks(trace: Trace, number: int) -> bool:
     return any(
         trace.step(source).kind == "split" for one in sent for source in one.sources
     )
+
+
+def last_of_short_ring(
+    trace: Trace, sources: Collection[int], others: Collection[int]
+) -> int | None:
+    """What was sent last round a ring that brings each device's part to all others but one, on either number of
+    devices: one round is missing. ``others`` are the values in the run on fewer devices."""
+    many, few = trace.recorders
+    rounds = _rounds(many, sources, trace.axis)
+    others_sent = _rounds(few, others, trace.axis)
+    counts = max(rounds.values(), default=0), max(others_sent.values(), default=0)
+    missing = [
+        size - 1 - count for size, count in zip(trace.counts, counts, strict=True)
+    ]
+    if missing != [1, 1] or not rounds:
+        return None
+    return max(rounds)
+
+
+def _rounds(recorder: Recorder, sources: Collection[int], axis: str) -> dict[int, int]:
+    """What was sent along an axis on the way to these values, with how often it was sent by then."""
+    found: dict[int, int] = {}
+    for number in sorted(recorder.led(sources)):
+        one = recorder.values[number]
+        if _is_sending(one, axis):
+            before = [found[source] for source in one.sources if source in found]
+            found[number] = 1 + max(before, default=0)
+    return found
 
 
 def _sends_further(recorder: Recorder, axis: str) -> bool:

@@ -163,6 +163,8 @@ def cause(departure: Departure) -> str:
     what = operation(step.value.what)
     if step.value.is_backward:
         what = f"the gradient of the result of {what}"
+    if culprit.is_short_ring:
+        return f"{what} sends each device's part to all others but one: the ring along {axis!r} lacks a round"
     if not culprit.operands and step.relation is not None and step.state == "holds":
         returned = f"sharded over {axis!r}" if step.kind == "same" else "replicated"
         return f"{what} gives {described(step.relation, axis)}, which is returned as {returned}"

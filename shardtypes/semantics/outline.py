@@ -23,11 +23,6 @@ class Outline:
     relations: Sequence[Relations | None]
     is_large: bool
 
-    @property
-    def count(self) -> int:
-        """The number of results."""
-        return len(self.shapes)
-
 
 MOST = 20_000
 """Outlines that are kept."""
