@@ -133,9 +133,14 @@ def last_of_short_ring(
     missing = [
         size - 1 - count for size, count in zip(trace.counts, counts, strict=True)
     ]
-    if missing != [1, 1] or not rounds:
+    if missing != [1, 1]:
         return None
-    return max(rounds)
+    if rounds:
+        return max(rounds)
+    # of two devices, what was sent came too late
+    where = few.values[max(others_sent)].where
+    in_vain = [one.number for one in many.values if one.where == where]
+    return max(in_vain, default=None)
 
 
 def _rounds(recorder: Recorder, sources: Collection[int], axis: str) -> dict[int, int]:

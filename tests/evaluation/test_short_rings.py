@@ -67,13 +67,20 @@ RINGS = {
 }
 
 
-def ring(name: str, rounds: str) -> str:
-    return HEAD + START + RINGS[name].format(rounds=rounds) + REST + END
+def ring(name: str, rounds: str, devices: int = 4) -> str:
+    rest = REST.replace("s=4", f"s={devices}")
+    return HEAD + START + RINGS[name].format(rounds=rounds) + rest + END
 
 
-@pytest.mark.parametrize("name", RINGS)
-def test_a_round_that_is_missing_is_found(name: str) -> None:
-    text = ring(name, "(n - 1)")
+@pytest.mark.parametrize(
+    ("name", "devices"),
+    [
+        *((name, 4) for name in RINGS),
+        *((name, 2) for name in RINGS if name != "own block first"),
+    ],
+)
+def test_a_round_that_is_missing_is_found(name: str, devices: int) -> None:
+    text = ring(name, "(n - 1)", devices)
     (departure,) = judged(text).departures
     assert departure.culprit.is_short_ring
     assert "the ring along 's' lacks a round" in departure_text(departure)
