@@ -15,7 +15,8 @@ class DependsOnDevices(Rule):
     __name__ == '__main__':` or as flat scripts that call what they map, and functions and methods that map over
     devices, with random numbers of the shapes that annotations give, in sizes that are part of the finding. Where
     there are no annotations, the specs of `shard_map` say how many dimensions an argument has. What depends on the
-    number of devices by rounding alone, as quantised sums do, is not reported. Results that are no numbers (NaN) on
+    number of devices by rounding alone, as quantised sums do, is not reported. A ring whose rounds are too few by one
+    is reported where it sends last. Results that are no numbers (NaN) on
     both meshes are compared with those of one device, and so are results that agree on both, where the program takes
     the same way there: what each device gets wrong alike shows on no other number of them. Where the results of mapped
     functions agree, gradients that are taken outside of them are compared, too.
@@ -38,7 +39,8 @@ class DependsOnDevices(Rule):
 
     What is meant to depend on the devices is left alone: keys that are folded with `axis_index`, capacities computed
     from local sizes, averages over what each device has done by itself, per-device batches of examples, blocks that
-    each device takes of its own, more examples and larger steps on more devices. Micro-batches that each device forms
+    each device takes of its own, more examples and larger steps on more devices; and, unless a change mends it, blocks
+    that go to a device's neighbours and no further, which reach as far as they are wide. Micro-batches that each device forms
     of its rows are compared with the same examples in each. Of a function by itself, only what no caller can make
     right is reported: a factor that a caller may take out is not, nor an input that the caller may shard.
 
