@@ -77,7 +77,8 @@ class Departure:
     array is of two shapes. ``is_factor`` tells that the result is the right one times a power of that number,
     ``is_shared`` that all devices are to have the same, ``is_alike`` that they do, ``is_own`` that it depends
     on what each device draws for itself. ``uneven`` is a mean of devices' means that it is due to;
-    ``is_of_ring`` tells that it is due to what stays on its device while the rest goes round. ``spec`` is where
+    ``is_of_ring`` tells that it is due to what stays on its device while the rest goes round, ``is_of_neighbours`` that
+    it is a block of a neighbour, which may reach far enough. ``spec`` is where
     the spec of the result is made, if the result is a shard as it is and nothing but that spec is wrong. ``gives``
     says whether it is a result of the ``function``, or its gradient.
     ``mended`` is the change that bears it out, if it needed one, or the first that was found, if ``is_tried``;
@@ -96,6 +97,7 @@ class Departure:
     evidence: Evidence = field(compare=False, repr=False)
     uneven: UnevenMean | None = field(default=None, compare=False, repr=False)
     is_of_ring: bool = field(default=False, compare=False, repr=False)
+    is_of_neighbours: bool = field(default=False, compare=False, repr=False)
     spec: Where | None = field(default=None, compare=False, repr=False)
     gives: str = "result"
     mended: Repair | None = field(default=None, compare=False, repr=False)
@@ -198,7 +200,8 @@ def departure_of(
             if means:
                 return Suspected(means, departure)
             if exchanges_blocks(trace, step.value.number):
-                return Suspected((departure,), OF_NEIGHBOURS)
+                of_neighbours = replace(departure, is_of_neighbours=True)
+                return Suspected((of_neighbours,), OF_NEIGHBOURS)
             return departure
         if departure is not None:
             reasons.append(departure)

@@ -40,9 +40,9 @@ class DependsOnDevices(Rule):
     What is meant to depend on the devices is left alone: keys that are folded with `axis_index`, capacities computed
     from local sizes, averages over what each device has done by itself, per-device batches of examples, blocks that
     each device takes of its own, more examples and larger steps on more devices; and, unless a change mends it, blocks
-    that go to a device's neighbours and no further, which reach as far as they are wide. Micro-batches that each device forms
-    of its rows are compared with the same examples in each. Of a function by itself, only what no caller can make
-    right is reported: a factor that a caller may take out is not, nor an input that the caller may shard.
+    that go to a device's neighbours and no further, which reach as far as they are wide. Micro-batches that each
+    device forms of its rows are compared with the same examples in each. Of a function by itself, only what no caller
+    can make right is reported: a factor that a caller may take out is not, nor an input that the caller may shard.
 
     ## Example
 

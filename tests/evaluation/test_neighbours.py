@@ -15,20 +15,18 @@ WINDOW = """
 REACH = 3.0
 
 
-def rotated(x, by):
-    n = lax.axis_size("slabs")
-    return lax.ppermute(x, "slabs", [(i, (i + by) % n) for i in range(n)])
-
-
 def energy(x):
-    near = jnp.concatenate([x, {left}, {right}])
+    n = lax.axis_size("slabs")
+    left = lax.ppermute(x, "slabs", [(i, (i + 1) % n) for i in range(n)])
+    right = lax.ppermute(x, "slabs", [(i, (i {sign} 1) % n) for i in range(n)])
+    near = jnp.concatenate([x, left, right])
     apart = x[:, None] - near[None, :]
     apart = apart - 32.0 * jnp.round(apart / 32.0)
-    return lax.psum(jnp.sum(jnp.where(jnp.abs(apart) < REACH, apart**2, 0.0)), "slabs")
+    return lax.psum(jnp.sum(jnp.where(jnp.abs(apart) < REACH, x[:, None] * apart**2, 0.0)), "slabs")
 
 
 def main():
-    mapped = jax.shard_map(energy, mesh=mesh(slabs=4), in_specs=P("slabs"), out_specs=P(), check_vma=False)
+    mapped = jax.shard_map(energy, mesh=mesh(slabs={slabs}), in_specs=P("slabs"), out_specs=P(), check_vma=False)
     return mapped(np.arange(32.0) + 0.1 * numbers(32))
 """
 
@@ -52,10 +50,19 @@ def main():
 
 def test_blocks_of_both_neighbours_may_reach_far_enough() -> None:
     # on two devices both neighbours are the same one
-    text = WINDOW.format(left="rotated(x, 1)", right="rotated(x, -1)")
+    text = WINDOW.format(sign="-", slabs=4)
     found = judged(HEAD + text + END)
     assert not found.departures
     assert found.reasons == (f"slabs: {OF_NEIGHBOURS}",)
+
+
+def test_blocks_that_are_sent_the_wrong_way_are_found_by_the_change() -> None:
+    right = WINDOW.format(sign="-", slabs=8)
+    assert not judged(HEAD + right + END).departures
+    wrong = WINDOW.format(sign="+", slabs=8)
+    (departure,) = judged(HEAD + wrong + END).departures
+    assert departure.mended is not None
+    assert departure.mended.text == "the pairs of this lax.ppermute the other way round"
 
 
 def test_what_goes_all_the_way_round_is_compared() -> None:

@@ -13,6 +13,7 @@ from itertools import chain
 from shardlint.evaluation.change import Repair
 from shardlint.evaluation.departures import Departure
 from shardlint.evaluation.recording import Recorded
+from shardlint.evaluation.rings import PERMUTE
 from shardlint.evaluation.suspects.collectives import (
     other_collectives,
     over_more_axes,
@@ -62,6 +63,9 @@ def suspects(departure: Departure) -> Iterator[Repair]:
     if departure.uneven is not None:
         yield from averaged_divisors(departure.uneven, departure.axis)
         return
+    if departure.is_of_neighbours:
+        yield from _other_ways(departure)
+        return
     rings = rings_to_close(departure)
     if departure.is_of_ring:
         yield from rings
@@ -69,6 +73,13 @@ def suspects(departure: Departure) -> Iterator[Repair]:
         yield from chain(without_repeats(_others(departure)), rings)
     else:
         yield from chain(rings, without_repeats(_others(departure)))
+
+
+def _other_ways(departure: Departure) -> Iterator[Repair]:
+    """Blocks that are sent to a neighbour, sent another way."""
+    led = departure.evidence.trace.led(departure.evidence.sources)
+    sent = [one for one in led if one.name == PERMUTE]
+    yield from each_once(other_collectives(sent, departure.axis), _MOST)
 
 
 def _others(departure: Departure) -> Iterator[Repair]:
