@@ -76,9 +76,7 @@ def failing_assertion(
         *(each_once(suspects(one), _MOST) for one in departures),
     )
     for change in tried:
-        outcome = again.run(
-            DEVICES, record=change.needs_recorder, changes=change.changes
-        )
+        outcome = again.run(DEVICES, changes=change.changes)
         if again.allowance.is_spent:
             return None
         if outcome.regions and not outcome.reason:

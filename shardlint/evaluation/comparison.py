@@ -169,11 +169,13 @@ class Program:
         before: StopBefore | None = None,
     ) -> Outcome:
         """Run it on so many devices, with other values for some numbers that are written in it, up to the first call of
-        a mapped function after which ``until`` or before which ``before`` says so, and with some ``changes``.
-        ``sending`` is told what gradients send."""
+        a mapped function after which ``until`` or before which ``before`` says so, and with some ``changes``, recorded
+        where these need it. ``sending`` is told what gradients send."""
         machine = meshes.Machine(devices)
         regions: list[Region] = []
-        recorder = Recorder() if record else None
+        changes = changes or {}
+        is_recorded = record or any(one.needs_recorder for one in changes.values())
+        recorder = Recorder() if is_recorded else None
         if self.allowance.is_spent:
             return Outcome((), machine, recorder, {}, TOO_MANY_STEPS)
         world = modules.World(self.find, literals)
@@ -184,7 +186,7 @@ class Program:
         run = Run(
             min(self.steps, self.allowance.left),
             recorder,
-            changes or {},
+            changes,
             takes_varying=self.takes_varying,
             row_order=self.row_order,
             sending=sending,

@@ -93,6 +93,11 @@ def inputs_of(leaves: Sequence[Any], level: int) -> list[Any]:
     return [watched(typed(leaf), level) if is_float(leaf) else leaf for leaf in leaves]
 
 
+def start(array: Array, level: int = 0) -> Array:
+    """A tangent, or a cotangent, of an array, in which what comes of it is linear: where it starts does not matter."""
+    return watched(replace(zeros_like(array), varying=array.varying), level)
+
+
 def value_and_grad(
     fun: Any, argnums: Any = 0, has_aux: bool = False, **options: Any
 ) -> Any:
@@ -368,7 +373,7 @@ class CustomJvp:
             raise NotEvaluable("custom_jvp without a rule")
         level = _ruled(moving)
         plain = [_outer(one, level) for one in moving]
-        tangents = map_leaves(_tangent, plain)
+        tangents = map_leaves(start, plain)
         static = [args[i] for i in self.static]
         result, tangent = self.rule(*static, tuple(plain), tuple(tangents))
 
@@ -377,10 +382,6 @@ class CustomJvp:
             return gradient.pulled_back(outputs, list(cotangents), flatten(tangents)[0])
 
         return _attached(result, moving, pull, level)
-
-
-def _tangent(primal: Array) -> Array:
-    return watched(replace(zeros_like(primal), varying=primal.varying))
 
 
 for _cls in (CustomVjp, CustomJvp):

@@ -14,17 +14,16 @@ from shardtypes.semantics.trees import flatten
 
 def _without_derivative(name: str) -> Any:
     """The function, which JAX refuses of what a derivative is taken by."""
-    qualname = f"jax.lax.{name}"
+    lowered = LOWERINGS[f"jax.lax.{name}"]
 
     def extremum(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
         leaves = [leaf for leaf in flatten(x)[0] if is_float(leaf)]
         if gradient.levels_of(leaves):
             raise refusals.has_no_derivative(name, tuple(leaves))
-        lowered = LOWERINGS[qualname]
         return lowered(x, axis_name, axis_index_groups=axis_index_groups)
 
-    return provide(qualname)(extremum)
+    return extremum
 
 
 for _name in ("pmax", "pmin"):
-    _without_derivative(_name)
+    provide(f"jax.lax.{_name}")(_without_derivative(_name))

@@ -52,6 +52,10 @@ class Change(Protocol):
 
     def value(self, value: Any, /) -> Any: ...
 
+    @property
+    def needs_recorder(self) -> bool:
+        """Whether it is made in a run that is recorded alone."""
+
 
 @dataclass(slots=True)
 class Surroundings:

@@ -17,6 +17,7 @@ from shardlint.evaluation.derivatives import (
     ended,
     inputs_of,
     is_float,
+    start,
     vjp,
 )
 from shardlint.evaluation.errors import NotEvaluable
@@ -25,7 +26,6 @@ from shardlint.evaluation.mapping import vmap
 from shardlint.evaluation.outside import provide
 from shardtypes.semantics import gradient
 from shardtypes.semantics.array import Array, Arrays
-from shardtypes.semantics.gradient import watched
 from shardtypes.semantics.lowerings.convert import asarray, cast
 from shardtypes.semantics.lowerings.creation import eye
 from shardtypes.semantics.lowerings.shapes import moveaxis, reshape
@@ -69,7 +69,7 @@ def _linearized(
     result, aux = found if has_aux else (found, None)
     outputs, shape = flatten(map_leaves(asarray, result))
     moving = [leaf for leaf in inputs if is_float(leaf)]
-    cotangents = [_start(leaf, level) for leaf in outputs]
+    cotangents = [start(leaf, level) for leaf in outputs]
     back = gradient.pulled_back(outputs, cotangents, moving, level=level)
 
     def push(*tangents: Any) -> Any:
@@ -88,11 +88,6 @@ def _linearized(
         return unflatten(shape, typed)
 
     return unflatten(shape, outputs), push, aux
-
-
-def _start(output: Array, level: int) -> Array:
-    """A cotangent in which what it is taken back to is linear: where it starts does not matter."""
-    return watched(replace(zeros_like(output), varying=output.varying), level)
 
 
 def _refuse_more_axes(primals: Arrays, tangents: Arrays) -> None:

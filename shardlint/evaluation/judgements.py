@@ -359,10 +359,8 @@ def _missing_reductions(program: Program, axes: Sequence[str]) -> Iterator[Origi
         mended = repair(found) if isinstance(found, Departure) else None
         if mended is None or mended.left or mended.where.backward:
             continue
-        changed = program.run(
-            DEVICES, record=mended.needs_recorder, changes=mended.changes
-        )
-        if changed.refusal is None:
+        refusal = program.run(DEVICES, changes=mended.changes).refusal
+        if refusal is None:
             yield Origin(mended.where, f"with {mended.text}, it is replicated")
 
 

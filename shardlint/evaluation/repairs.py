@@ -108,18 +108,11 @@ def _differing(
     def until(regions: list[Region]) -> bool:
         return len(regions) > evidence.call
 
-    record = change.needs_recorder
-    many = program.run(DEVICES, record=record, until=until, changes=changes)
+    many = program.run(DEVICES, until=until, changes=changes)
     other = program
     if evidence.regrouped is not None:
         other = replace(evidence.regrouped, allowance=program.allowance)
-    few = other.run(
-        setting.devices,
-        setting.literals,
-        record=record,
-        until=until,
-        changes=changes,
-    )
+    few = other.run(setting.devices, setting.literals, until=until, changes=changes)
     if (
         program.allowance.is_spent
         or not len(many.regions) == len(few.regions) == evidence.call + 1

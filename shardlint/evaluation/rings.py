@@ -111,13 +111,14 @@ def _sent_on(recorder: Recorder, numbers: Iterable[int], axis: str) -> set[int]:
 def exchanges_blocks(trace: Trace, number: int) -> bool:
     """Whether a value is a whole shard that devices sent to their neighbours, and no further, or computed of one: how
     far that reaches depends on the number of devices."""
-    if any(_sends_further(recorder, trace.axis) for recorder in trace.recorders):
-        return False
     values = trace.many.values
     near = (values[one] for one in {number, *values[number].sources})
     sent = [one for one in near if _is_sending(one, trace.axis)]
-    return any(
+    is_block = any(
         trace.step(source).kind == "split" for one in sent for source in one.sources
+    )
+    return is_block and not any(
+        _sends_further(recorder, trace.axis) for recorder in trace.recorders
     )
 
 
@@ -127,8 +128,8 @@ def last_of_short_ring(
     """What was sent last round a ring that brings each device's part to all others but one, on either number of
     devices: one round is missing. ``others`` are the values in the run on fewer devices."""
     many, few = trace.recorders
-    rounds = _rounds(many, sources, trace.axis)
-    others_sent = _rounds(few, others, trace.axis)
+    rounds = _rounds(many, sorted(many.led(sources)), trace.axis)
+    others_sent = _rounds(few, sorted(few.led(others)), trace.axis)
     counts = max(rounds.values(), default=0), max(others_sent.values(), default=0)
     missing = [
         size - 1 - count for size, count in zip(trace.counts, counts, strict=True)
@@ -143,10 +144,10 @@ def last_of_short_ring(
     return max(in_vain, default=None)
 
 
-def _rounds(recorder: Recorder, sources: Collection[int], axis: str) -> dict[int, int]:
-    """What was sent along an axis on the way to these values, with how often it was sent by then."""
+def _rounds(recorder: Recorder, numbers: Iterable[int], axis: str) -> dict[int, int]:
+    """Which of these values, in order, were sent along an axis, with how often they were sent by then."""
     found: dict[int, int] = {}
-    for number in sorted(recorder.led(sources)):
+    for number in numbers:
         one = recorder.values[number]
         if _is_sending(one, axis):
             before = [found[source] for source in one.sources if source in found]
@@ -156,8 +157,8 @@ def _rounds(recorder: Recorder, sources: Collection[int], axis: str) -> dict[int
 
 def _sends_further(recorder: Recorder, axis: str) -> bool:
     """Whether something that was received is sent on as it is, as round a ring."""
-    sent = {one.number for one in recorder.values if _is_sending(one, axis)}
-    return any(not sent.isdisjoint(recorder.values[one].sources) for one in sent)
+    every = range(len(recorder.values))
+    return any(count > 1 for count in _rounds(recorder, every, axis).values())
 
 
 def _is_sending(one: Recorded, axis: str) -> bool:

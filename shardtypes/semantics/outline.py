@@ -37,7 +37,7 @@ class Outlines:
 
     def __init__(self) -> None:
         self._known: dict[Hashable, Outline] = {}
-        self._relations: dict[int, tuple[Relations | None, int]] = {}
+        self._relations: dict[int, tuple[Relations, int]] = {}
         self._numbered: dict[Hashable, int] = {}
 
     def of(

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
 import pytest
 
-from shardlint.evaluation.comparison import Outcome, Program
-from shardlint.evaluation.judgements import Judgement, judge
 from shardlint.evaluation.wording import departure_text
-from tests.evaluation.test_departures import judged, program
+from tests.evaluation.test_departures import judged
+from tests.evaluation.test_other_data import watched
 from tests.evaluation.test_suspects import END, HEAD
 
 pytestmark = pytest.mark.once  # JAX has no part in it
@@ -108,16 +105,6 @@ def test_where_too_few_rows_on_each_device_make_no_number_another_mesh_is_compar
     assert judged(HEAD + right + END).departures == ()
 
 
-class Counted(Program):
-    """A program that counts how often it is run."""
-
-    runs: ClassVar[int] = 0
-
-    def run(self, *args: Any, **kwargs: Any) -> Outcome:
-        Counted.runs += 1
-        return super().run(*args, **kwargs)
-
-
 TWO_AXES = """
 def loss(key, weight, rows):
     weight = weight + 0.1 * jax.random.normal(key, weight.shape)
@@ -133,26 +120,19 @@ def main():
 RIGHT_TOTAL = 'lax.psum(jnp.sum(made ** 2), "model")'
 
 
-def runs_of(text: str) -> tuple[Judgement, int]:
-    Counted.runs = 0
-    found = program(HEAD + text + END)
-    judgement = judge(Counted(found.find, found.entry, found.steps))
-    return judgement, Counted.runs
-
-
 def test_a_program_that_agrees_with_one_device_is_compared_with_no_other_number() -> (
     None
 ):
     text = TWO_AXES.replace("0.1 *", "0.0 *").format(total=RIGHT_TOTAL)
-    judgement, runs = runs_of(text)
+    judgement, runs = watched(HEAD + text + END)
     assert judgement.compared == ("data", "model")
     assert not judgement.departures
-    assert runs == 2
+    assert len(runs) == 2
 
 
 def test_noise_that_all_devices_draw_alike_for_their_shards_is_found() -> None:
-    judgement, runs = runs_of(TWO_AXES.format(total=RIGHT_TOTAL))
-    assert runs > 2
+    judgement, runs = watched(HEAD + TWO_AXES.format(total=RIGHT_TOTAL) + END)
+    assert len(runs) > 2
     assert judgement.departures or judgement.repeated
 
 

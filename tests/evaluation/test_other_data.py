@@ -9,7 +9,7 @@ import pytest
 
 from shardlint.evaluation.comparison import Outcome, Program
 from shardlint.evaluation.judgements import Judgement, judge
-from tests.evaluation.test_departures import program
+from tests.evaluation.test_departures import judged, program
 from tests.evaluation.test_suspects import END, HEAD
 
 pytestmark = pytest.mark.once  # JAX has no part in it
@@ -34,9 +34,11 @@ def watched(text: str) -> tuple[Judgement, list[tuple[set[int], Outcome]]]:
     return judgement, Watched.changed
 
 
-def line_of(text: str, part: str) -> int:
-    (line,) = (i for i, one in enumerate(text.splitlines(), start=1) if part in one)
-    return line
+def tried_at(text: str, part: str) -> tuple[Judgement, list[Outcome]]:
+    """What is found in a program, and what its runs gave with another number in the line with this part."""
+    judgement, runs = watched(text)
+    (place,) = (i for i, one in enumerate(text.splitlines(), start=1) if part in one)
+    return judgement, [outcome for lines, outcome in runs if place in lines]
 
 
 DATA = """
@@ -65,10 +67,8 @@ def main():
 def test_other_data_end_a_run_before_what_is_mapped(rows: str) -> None:
     total = "jax.tree.map(lambda a: a.sum(), x)"
     text = HEAD + DATA.format(total=total, rows=rows) + END
-    judgement, runs = watched(text)
+    judgement, tried = tried_at(text, "return " + rows[:10])
     assert len(judgement.departures) == 1
-    line = line_of(text, "return " + rows[:10])
-    tried = [outcome for lines, outcome in runs if line in lines]
     assert tried
     assert all(not outcome.regions for outcome in tried)
 
@@ -88,10 +88,8 @@ def main():
 
 def test_rows_in_an_order_for_the_devices_are_compared() -> None:
     text = HEAD + STRIDED + END
-    judgement, runs = watched(text)
+    judgement, tried = tried_at(text, "rows = numbers")
     assert not judgement.departures
-    line = line_of(text, "rows = numbers")
-    tried = [outcome for lines, outcome in runs if line in lines]
     assert any(outcome.regions for outcome in tried)
 
 
@@ -108,10 +106,8 @@ def main():
 
 def test_a_number_in_what_is_mapped_is_tried_to_the_end() -> None:
     text = HEAD + MEANT + END
-    judgement, runs = watched(text)
+    judgement, tried = tried_at(text, "/ 4")
     assert not judgement.departures
-    line = line_of(text, "/ 4")
-    tried = [outcome for lines, outcome in runs if line in lines]
     assert any(outcome.regions for outcome in tried)
 
 
@@ -139,10 +135,5 @@ MESH = mesh(rows=4, model=2)
 def test_mapped_functions_in_mapped_functions_are_told_apart_by_their_code() -> None:
     wrong = HEAD + NESTED.format(total="x.sum(axis=0)") + END
     right = HEAD + NESTED.format(total='lax.psum(x.sum(axis=0), "rows")') + END
-    assert judge_departs(wrong)
-    assert not judge_departs(right)
-
-
-def judge_departs(text: str) -> bool:
-    judgement, _ = watched(text)
-    return bool(judgement.departures)
+    assert judged(wrong).departures
+    assert not judged(right).departures

@@ -519,12 +519,12 @@ def _permuted_along(
     axis: Axis, x: Simulated, perm: Sequence[tuple[int, int]]
 ) -> Simulated:
     """What devices hold that differ along an axis, sent along it."""
-    numbers = x.spread(x.axes)
-    rows = np.moveaxis(numbers, x.axes.index(axis), 0)
+    place = x.axes.index(axis)
+    rows = np.moveaxis(x.spread(x.axes), place, 0)
     found = np.zeros_like(rows)
     for source, target in perm:
         found[target] = rows[source]
-    return Simulated.of(x.axes, np.moveaxis(found, 0, x.axes.index(axis)))
+    return Simulated.of(x.axes, np.moveaxis(found, 0, place))
 
 
 def _permuted_over(relation: Relation, axis: str, params: Params) -> Relation:
