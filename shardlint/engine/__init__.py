@@ -6,7 +6,7 @@ program, JAX, or libcst.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Protocol, TypeAlias
 
@@ -18,6 +18,7 @@ from shardlint.engine import (
     expected_errors,
     learned_ranks,
     mutation,
+    stacked_trees,
     stale_states,
     statements,
     strings,
@@ -73,6 +74,15 @@ _RANKS = (1, 2, 3)
 
 #: Methods that run while there is no instance yet.
 _MAKING = frozenset({"__init__", "__new__", "__init_subclass__"})
+
+
+@frozen
+class Given:
+    """What arguments are taken for: the rank of what an open one stands for, and how many dimensions trees have in
+    front, more than their classes say."""
+
+    rank: int | None = None
+    stacked: int = 0
 
 
 class HasMesh(Protocol):
@@ -285,7 +295,7 @@ class run:
         func = FunctionValue(node, self.module.name, closure, owner, node.name)
         try:
             with closure.at_any_time_after(node.at if owner is None else owner.node.at):
-                self._ranks(node, owner, closure, func, region)
+                self._surely(node, owner, closure, func, region)
         except StepLimit:
             it.stack.clear()
             it.callers.clear()
@@ -295,7 +305,7 @@ class run:
         finally:
             it.view, it.explicit = before
 
-    def _ranks(
+    def _surely(
         self,
         node: ir.Function,
         owner: ClassValue | None,
@@ -303,29 +313,35 @@ class run:
         func: FunctionValue,
         region: Region | None,
     ) -> None:
-        """Evaluate the body; where a parameter's rank is open, for several ranks: certain is what fails for all."""
+        """Evaluate the body. Where a parameter's rank is open, certain is what fails for several ranks; where one is a
+        tree that may be stacked, nothing is if nothing fails then."""
         it = self.it
+
+        def found(given: Given) -> dict[object, Event]:
+            before, it.events = it.events, {}
+            try:
+                self._certain_body(node, owner, closure, func, given, region)
+            finally:
+                events, it.events = it.events, before
+            return events
+
         types_ = [
             resolve(it, param.annotation, self.module.name) for param in node.params
         ]
-        if not any(
-            isinstance(t, ArrayType) and t.shape is not None and t.shape.rank is None
-            for t in types_
-        ):
-            self._certain_body(node, owner, closure, func, None, region)
-            return
-        before = it.events
-        runs: list[dict[object, Event]] = []
-        for rank in _RANKS:
-            it.events = {}
-            try:
-                self._certain_body(node, owner, closure, func, rank, region)
-            finally:
-                runs.append(it.events)
-                it.events = before
-        for key, event in runs[0].items():
-            if all(key in one for one in runs):
-                it.events.setdefault(key, event)
+        ranks: tuple[int | None, ...] = (None,)
+        if any(map(_has_open_rank, types_)):
+            ranks = _RANKS
+        runs = [found(Given(rank)) for rank in ranks]
+        events = _in_all(runs)
+        if events and any(stacked_trees.may_be(it, type_) for type_ in types_):
+            seen = dict(it.seen)
+            for more in stacked_trees.STACKED:
+                other = found(Given(ranks[0], more))
+                if other.keys() <= events.keys():
+                    events = _in_all([events, other])
+            it.seen = seen
+        for key, event in events.items():
+            it.events.setdefault(key, event)
 
     def _certain_body(
         self,
@@ -333,18 +349,20 @@ class run:
         owner: ClassValue | None,
         closure: Frame,
         func: FunctionValue,
-        rank: int | None,
+        given: Given,
         region: Region | None,
     ) -> None:
         """Evaluate the body; in one that runs on every device, certain is what its results leave no doubt about."""
         if region is None:
-            self._body(node, owner, closure, func, rank, None)
+            self._body(node, owner, closure, func, given, None)
             return
         certain(
             self.it,
             region,
             func,
-            lambda change: self._body(node, owner, closure, func, rank, region, change),
+            lambda change: self._body(
+                node, owner, closure, func, given, region, change
+            ),
         )
 
     def _body(
@@ -353,12 +371,12 @@ class run:
         owner: ClassValue | None,
         closure: Frame,
         func: FunctionValue,
-        rank: int | None,
+        given: Given,
         region: Region | None,
         change: Change = lambda value: value,
     ) -> list[Value]:
         """Evaluate the body, and give what it returns. In manual code ``change`` says what arguments are instead."""
-        it, module = self.it, self.module.name
+        it, module, rank = self.it, self.module.name, given.rank
         frame = Frame(
             module,
             {},
@@ -405,7 +423,7 @@ class run:
                 _open_rank(frame, type_, rank)
             if param.default is not None:
                 declared.check_default(it, frame, param, type_)
-            value = parameter_value(it, frame, param, type_)
+            value = _assumed(it, frame, param, type_, given)
             if it.view is None:
                 note_layout(it, type_, value)
             if isinstance(type_, ArrayType) and rank is not None and alone:
@@ -498,6 +516,32 @@ def _constants(facts: Facts, around: Frame, names: Iterable[str]) -> Facts:
         if number is not None:
             facts = facts.equal(Size.symbol(name), Size.const(number))
     return facts
+
+
+def _assumed(
+    it: Interpreter, frame: Frame, param: ir.Param, type_: Type, given: Given
+) -> Value:
+    """What a parameter is taken for."""
+    value = parameter_value(it, frame, param, type_)
+    if given.stacked:
+        return stacked_trees.restacked(it, type_, value, given.stacked)
+    return value
+
+
+def _has_open_rank(type_: Type) -> bool:
+    if isinstance(type_, ArrayType) and type_.shape is not None:
+        return type_.shape.rank is None
+    return False
+
+
+def _in_all(runs: Sequence[dict[object, Event]]) -> dict[object, Event]:
+    """What the first of several evaluations finds, and all others do."""
+    first, *others = runs
+    return {
+        key: event
+        for key, event in first.items()
+        if all(key in other for other in others)
+    }
 
 
 def _open_rank(frame: Frame, type_: ArrayType, rank: int) -> None:

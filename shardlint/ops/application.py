@@ -19,7 +19,6 @@ from shardlint.ops.registry import (
     short_name,
 )
 from shardlint.ops.sharding import explicit_calls
-from shardlint.ops.sharding.base import SHARDING
 from shardlint.ops.sharding.explicit import Rule, explicit_axes, placed
 from shardlint.values import ArrayValue, MeshValue, SequenceValue, Unknown, Value
 from shardtypes.lang import dtypes
@@ -95,7 +94,7 @@ def _viewed(found: Model, call: Call) -> Value:
     function = partial(_run, found)
     if not found.places:
         return viewed(call, function)
-    if call.ctx.view is not None and call.qualname not in SHARDING:
+    if call.ctx.view is not None and not sharding.is_modelled(call):
         return found.function(call)
     from shardlint.ops.lowered import kept_axes
 

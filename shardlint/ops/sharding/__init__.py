@@ -21,5 +21,6 @@ from shardlint.ops.sharding import (  # noqa: F401 - each registers its models
     updating,
 )
 from shardlint.ops.sharding.base import ShardingError as ShardingError
-from shardlint.ops.sharding.base import apply as apply
+from shardlint.ops.sharding.calls import apply as apply
+from shardlint.ops.sharding.calls import is_modelled as is_modelled
 from shardlint.ops.sharding.view import View as View

@@ -1,8 +1,4 @@
-"""The registry of sharding models: what a function does to axes and pending sums in the manual view.
-
-Shapes come first, from the model that the function has anyway, on local sizes. A sharding model then says how the
-result is sharded. A function without one gives the same on all devices where all its operands are the same.
-"""
+"""The registry of sharding models: what a function does to axes and pending sums in the manual view."""
 
 from __future__ import annotations
 
@@ -12,9 +8,9 @@ from typing import TypeAlias
 
 from shardlint.axis_set import EVERY_AXIS, NO_AXIS
 from shardlint.ops.arrays import as_array
-from shardlint.ops.registry import Call, ModelFunction, OpError, is_none
+from shardlint.ops.registry import Call, OpError, is_none
 from shardlint.ops.sharding.counts import is_whole
-from shardlint.ops.sharding.origins import Operands, Origins, each, keeps_each_array
+from shardlint.ops.sharding.origins import Origins
 from shardlint.ops.sharding.state import (
     COUNTING,
     FACTORED,
@@ -27,7 +23,6 @@ from shardlint.ops.sharding.state import (
     unclear_axes,
 )
 from shardlint.ops.sharding.view import View, replicated
-from shardlint.ops.slices import index_items
 from shardlint.values import (
     ArrayValue,
     Dimension,
@@ -149,66 +144,6 @@ def adopted(value: ArrayValue) -> ArrayValue:
     if value.numpy:
         return replicated(value, constant=True)
     return settled(value, None, unclear=EVERY_AXIS)
-
-
-def apply(call: Call, view: View, model: ModelFunction) -> Value:
-    """The result of a modelled function on values of the manual view.
-
-    Raises OpError where the shapes are certainly wrong, or the sharding is.
-    """
-    ctx = call.ctx
-    if keeps_each_array(call):
-        return model(call)
-    operands = Operands(
-        adopted,
-        lambda value: ArrayValue(
-            value.dims, value.dtype, value.weak, numpy=value.numpy
-        ),
-    )
-    marked = operands.marked(call)
-    op = Op(call, view, tuple(operands.found), tuple(operands.positions))
-    inner = replace(ctx, view=None)
-    try:
-        result = model(Call(call.qualname, marked, inner))
-    except OpError as error:
-        explain = EXPLAIN.get(call.qualname)
-        if explain is not None:
-            better = explain(op, error)
-        else:
-            better = None
-        raise better or error from None
-    ctx.facts = inner.facts
-    if not operands.complete:
-        return each(result, lambda value, _: unknown(value))
-    found = SHARDING.get(call.qualname, computed)
-    if any(operand.dims is None for operand in op.operands):
-        found = _unranked(found)
-    return each(result, lambda value, origins: found(op, value, origins))
-
-
-def _unranked(found: Rule) -> Rule:
-    """The rule, where it knows nothing of arrays of unknown rank, with what holds of any function."""
-
-    def either(op: Op, out: ArrayValue, origins: Origins) -> ArrayValue:
-        result = found(op, out, origins)
-        other = computed(op, out, origins)
-        if may_pick_a_copy(op):
-            return result
-        more = result.unclear | other.unclear == result.unclear != other.unclear
-        if more and not result.pending:
-            return other
-        return result
-
-    return either
-
-
-def may_pick_a_copy(op: Op) -> bool:
-    """Whether this is ``x[…]`` of one entry where JAX does not track what varies: of a dimension that is split, devices
-    may have been given copies, one after another."""
-    if op.call.qualname != INDEX or op.view.transposes is not False:
-        return False
-    items = index_items(op.call.get("index"))
-    return any(isinstance(item, IntValue) for item in items)
 
 
 def unknown(value: ArrayValue) -> ArrayValue:

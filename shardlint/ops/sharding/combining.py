@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 from shardlint.ops.sharding import magnitudes, peaks
 from shardlint.ops.sharding.base import Op, ShardingError
+from shardlint.ops.sharding.kinds import Kind
 from shardlint.ops.sharding.state import (
     ADDED,
     FACTORED,
@@ -29,16 +30,6 @@ from shardlint.ops.sharding.state import (
 )
 from shardlint.values import ArrayValue, Note, ScalarValue
 from shardtypes.lang.messages import applied_to, device_mean, partial_sum, reduce_first
-
-Kind: TypeAlias = Literal[
-    "linear", "add", "multiply", "divide", "zero", "nonlinear", "choose", "test"
-]
-"""How a function treats its operands.
-
-``linear`` (of one operand), ``add`` (a sum of them), ``multiply``, ``divide``; ``zero``: not linear, but 0 stays 0;
-``nonlinear``; ``choose``: a maximum or a bound, which programs use on parts of sums as well; ``test``: a question.
-"""
-
 
 #: Functions of which a factor of the operand is none of the result.
 _SATURATING = frozenset(

@@ -12,11 +12,11 @@ from shardlint.ops.sharding.base import (
     Op,
     Rule,
     ShardingError,
-    names,
     rule,
     with_numbers,
 )
-from shardlint.ops.sharding.combining import Kind, combined
+from shardlint.ops.sharding.combining import combined
+from shardlint.ops.sharding.kinds import Kind
 from shardlint.ops.sharding.origins import Origins
 from shardlint.ops.sharding.state import UNIFORM, WHOLE, Arrays, Axes, DimAxes
 from shardlint.ops.sharding.view import View
@@ -132,59 +132,6 @@ def explained(
     return ShardingError("ST311", message)
 
 
-_JNP, _LAX, _NN = "jax.numpy", "jax.lax", "jax.nn"
-_LINEAR = [
-    *names(
-        _JNP,
-        "negative positive real imag conj conjugate deg2rad rad2deg degrees radians",
-    ),
-    *names(_LAX, "neg real imag conj"),
-]
-_ZERO = [
-    *names(
-        _JNP,
-        "sqrt square abs absolute fabs sign sin tan arcsin arctan sinh tanh arcsinh arctanh asin atan asinh "
-        "atanh expm1 log1p cbrt floor ceil trunc fix rint round around nan_to_num",
-    ),
-    *names(
-        _LAX,
-        "sqrt square abs sign sin tan tanh expm1 log1p cbrt floor ceil round integer_pow erf erf_inv",
-    ),
-    *names(
-        _NN,
-        "relu relu6 gelu silu swish soft_sign leaky_relu elu celu selu hard_tanh mish tanh hard_silu "
-        "hard_swish",
-    ),
-    *names("jax.scipy.special", "erf erfinv entr"),
-]
-_NONLINEAR = [
-    *names(
-        _JNP,
-        "exp exp2 log log2 log10 cos arccos acos cosh arccosh acosh reciprocal sinc power pow float_power "
-        "arctan2 atan2 hypot logaddexp logaddexp2 remainder mod fmod floor_divide",
-    ),
-    *names(_LAX, "exp exp2 log logistic cos rsqrt erfc pow atan2 rem"),
-    *names(_NN, "sigmoid log_sigmoid softplus hard_sigmoid"),
-    *names(
-        "jax.scipy.special",
-        "erfc expit logit gammaln digamma ndtr ndtri log_ndtr i0 i0e i1 i1e",
-    ),
-]
-_CHOOSE = [
-    *names(_JNP, "maximum minimum fmax fmin clip"),
-    *names(_LAX, "max min clamp"),
-]
-_TEST = [
-    *names(
-        _JNP,
-        "equal not_equal less less_equal greater greater_equal isclose isnan isinf isfinite isneginf isposinf "
-        "logical_not logical_and logical_or logical_xor signbit bitwise_and bitwise_or bitwise_xor invert "
-        "bitwise_not",
-    ),
-    *names(_LAX, "is_finite eq ne lt le gt ge"),
-]
-
-
 def cast(op: Op, out: ArrayValue, origins: Origins) -> ArrayValue:
     """``astype``: linear, but for casts to integers, which cut off: then a pending sum may be one no more."""
     operands = with_numbers(op)[:1]
@@ -202,28 +149,5 @@ def cast(op: Op, out: ArrayValue, origins: Origins) -> ArrayValue:
     return replace(result, pending=rounded, unclear=result.unclear.plus(pending))
 
 
-rule([f"{_JNP}.astype", f"{_LAX}.convert_element_type"], cast)
-
-_KINDS: tuple[tuple[Kind, list[str]], ...] = (
-    ("linear", _LINEAR),
-    ("zero", _ZERO),
-    ("nonlinear", _NONLINEAR),
-    ("choose", _CHOOSE),
-    ("test", _TEST),
-    ("add", [*names(_JNP, "add subtract"), *names(_LAX, "add sub")]),
-    ("multiply", [f"{_JNP}.multiply", f"{_LAX}.mul"]),
-    ("divide", [*names(_JNP, "divide true_divide"), f"{_LAX}.div"]),
-)
-#: How each elementwise function treats its operands.
-FUNCTIONS = {name: kind for kind, functions in _KINDS for name in functions}
-for _name, _kind in FUNCTIONS.items():
-    rule([_name], elementwise(_kind), explain)
-
-rule(
-    [
-        f"{_JNP}.copy",
-        f"{_NN}.identity",
-        f"{_LAX}.reduce_precision",
-    ],
-    elementwise("linear"),
-)
+rule(["jax.numpy.astype", "jax.lax.convert_element_type"], cast)
+rule(["jax.lax.reduce_precision"], elementwise("linear"))

@@ -16,11 +16,15 @@ from shardlint.ops.sharding.explicit import (
     explicit_axes,
     placed,
 )
+from shardlint.ops.sharding.explicit_models import aligned
+from shardlint.ops.sharding.kinds import kind_of
 from shardlint.ops.sharding.origins import Operands, Origins, each, keeps_each_array
 from shardlint.ops.sharding.state import DimAxes, kept_notes
 from shardlint.values import ArrayValue, Dimension, MeshValue, Value
 from shardtypes.lang.messages import sharded_twice
 
+#: Elementwise functions that are refused otherwise.
+_OF_ONE_SHAPE = frozenset({"jax.lax.clamp"})
 #: The parameters that say how a result is to lie.
 _ASKED = ("out_sharding", "device", "sharding")
 
@@ -52,7 +56,7 @@ def apply(
         explicit_sums.check_asked(op)
     if not operands.complete or (asked and not op.ignores_out_sharding):
         return each(result, lambda value, origins: value)
-    found = EXPLICIT.get(call.qualname, otherwise)
+    found = _rule(call) or otherwise
     partial = explicit_sums.sums(op)
     if not partial:
         return each(result, lambda value, origins: _placed(op, value, origins, found))
@@ -64,6 +68,14 @@ def apply(
             _placed(op, value, origins, found), pending=partial
         ),
     )
+
+
+def _rule(call: Call) -> Rule | None:
+    """The model of a function, if it has one: that of its name, or of any elementwise function."""
+    found = EXPLICIT.get(call.qualname)
+    if found is None and call.qualname not in _OF_ONE_SHAPE and kind_of(call):
+        return aligned
+    return found
 
 
 def _seen(value: ArrayValue, mesh: MeshValue) -> ArrayValue:
@@ -132,4 +144,4 @@ def _check_twice(op: GlobalOp, split: DimAxes) -> None:
     twice = next((axis for axis in named if named.count(axis) > 1), None)
     if twice is not None:
         why = sharded_twice(twice, [op.text(operand) for operand in op.operands])
-        raise op.refused(why, code=TWICE[op.call.qualname])
+        raise op.refused(why, code=TWICE.get(op.call.qualname, "ST309"))

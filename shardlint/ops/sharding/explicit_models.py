@@ -9,7 +9,6 @@ from shardlint.ops.registry import is_none, static_bool, static_int, static_str
 from shardlint.ops.sharding.base import items_of
 from shardlint.ops.sharding.base import names as qualified
 from shardlint.ops.sharding.contraction import letters_of
-from shardlint.ops.sharding.elementwise import FUNCTIONS as ELEMENTWISE
 from shardlint.ops.sharding.explicit import GlobalOp, Split, placed, rule
 from shardlint.ops.sharding.origins import Origins
 from shardlint.ops.sharding.reductions import along
@@ -360,8 +359,6 @@ _CAST = [
     f"{_LAX}.convert_element_type",
     *qualified(_JNP, " ".join(SCALARS)),
 ]
-_CLAMP = [f"{_LAX}.clamp"]
-rule([name for name in ELEMENTWISE if name not in _CLAMP], aligned, "ST309")
 rule(
     [
         *_CAST,

@@ -10,19 +10,14 @@ from shardlint.ops.arrays import ONE, SCALARS
 from shardlint.ops.registry import OpError
 from shardlint.ops.sharding.base import names
 from shardlint.ops.sharding.contraction import letters_of
-from shardlint.ops.sharding.elementwise import FUNCTIONS
 from shardlint.ops.sharding.explicit import GlobalOp, placed
+from shardlint.ops.sharding.kinds import Kind, kind_of
 from shardlint.values import ArrayValue, Dimension, ShardingValue, SpecValue
 from shardtypes.lang import format_shape
 from shardtypes.lang.messages import partial_sum, sharded_over
 
 _JNP, _LAX, _NN = "jax.numpy", "jax.lax", "jax.nn"
 _REFUSED = {
-    *(
-        name
-        for name, kind in FUNCTIONS.items()
-        if kind in ("zero", "nonlinear", "test", "choose")
-    ),
     *names(
         _JNP,
         "max min amax amin argmax argmin prod any all var std linalg.norm sort argsort cumprod",
@@ -30,10 +25,12 @@ _REFUSED = {
     *names(_JNP, "einsum matmul dot inner"),
     *names(_NN, "softmax log_softmax logsumexp"),
     f"{_LAX}.top_k",
-} - {f"{_JNP}.clip", f"{_JNP}.nan_to_num"}
+}
+_BENT: frozenset[Kind | None] = frozenset({"zero", "nonlinear", "test", "choose"})
+#: Of these JAX does not refuse all.
+_NOT_REFUSED = frozenset(names(_JNP, "clip nan_to_num"))
 _CONTRACTIONS = frozenset(names(_JNP, "einsum matmul dot"))
 _KEPT = {
-    *(name for name, kind in FUNCTIONS.items() if kind == "linear"),
     *names(
         _JNP,
         "astype sum reshape ravel transpose swapaxes moveaxis squeeze expand_dims broadcast_to concatenate",
@@ -65,7 +62,7 @@ def kept(op: GlobalOp) -> bool:
     ]
     others = [operand for n, operand in enumerate(op.operands) if n not in parts]
     name = op.call.qualname
-    kind = FUNCTIONS.get(op.call.qualname)
+    kind = kind_of(op.call)
     if kind == "add":
         if not others and len(op.operands) == 2:
             return op.operands[0].pending == op.operands[1].pending
@@ -81,10 +78,10 @@ def kept(op: GlobalOp) -> bool:
     if op.ignores_out_sharding:  # sums and transposes, unless it takes a diagonal
         letters = letters_of(op.call, op.operands)
         return letters is not None and len(set(letters[0][0])) == len(letters[0][0])
-    if name in _REFUSED:
+    if name in _REFUSED or (kind in _BENT and name not in _NOT_REFUSED):
         raise _wrong(op, parts[0], "")
     return (
-        name in _KEPT
+        (name in _KEPT or kind == "linear")
         and not others
         and len({operand.pending for operand in op.operands}) == 1
     )

@@ -8,7 +8,7 @@ from dataclasses import replace
 from shardlint.axis_set import EVERY_AXIS
 from shardlint.ops.arrays import ONE
 from shardlint.ops.registry import NONE, is_none, static_int
-from shardlint.ops.sharding.base import INDEX, Op, may_pick_a_copy, names, rule, unknown
+from shardlint.ops.sharding.base import INDEX, Op, names, rule, unknown
 from shardlint.ops.sharding.combining import combined
 from shardlint.ops.sharding.elementwise import aligned
 from shardlint.ops.sharding.origins import Origins
@@ -35,6 +35,15 @@ from shardlint.values import (
     SliceValue,
     Value,
 )
+
+
+def may_pick_a_copy(op: Op) -> bool:
+    """Whether this is ``x[…]`` of one entry where JAX does not track what varies: of a dimension that is split, devices
+    may have been given copies, one after another."""
+    if op.call.qualname != INDEX or op.view.transposes is not False:
+        return False
+    items = index_items(op.call.get("index"))
+    return any(isinstance(item, IntValue) for item in items)
 
 
 def indexed(op: Op, out: ArrayValue, origins: Origins) -> ArrayValue:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from shardlint.ops.registry import is_none, static_bool
 from shardlint.ops.sharding.base import Op, Rule, computed, names, rule
-from shardlint.ops.sharding.combining import Kind, combined
+from shardlint.ops.sharding.combining import combined
+from shardlint.ops.sharding.kinds import Kind
 from shardlint.ops.sharding.origins import Origins
 from shardlint.ops.sharding.reductions import along
 from shardlint.ops.sharding.state import Axes, DimAxes

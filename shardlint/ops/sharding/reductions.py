@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from shardlint.ops.registry import NONE, Call, is_none, static_bool, static_int
 from shardlint.ops.sharding.base import Op, computed, items_of, names, rule, unknown
-from shardlint.ops.sharding.combining import Kind, combined
+from shardlint.ops.sharding.combining import combined
+from shardlint.ops.sharding.kinds import Kind
 from shardlint.ops.sharding.origins import Origins
 from shardlint.ops.sharding.peaks import MAXIMA
 from shardlint.ops.sharding.state import Arrays, DimAxes, axes_along, clean, state
