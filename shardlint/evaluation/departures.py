@@ -41,6 +41,7 @@ from shardlint.evaluation.row_groups import groups_of
 from shardlint.evaluation.uneven_means import UnevenMean, culprit_of, uneven_means
 from shardtypes.semantics.array import Array
 
+OF_ROUNDS = "with one device, where nothing goes round, its results are others"
 OF_NEIGHBOURS = "each device is sent the blocks of its neighbours alone"
 _NO_EXPRESSION = "its results depend on the number of devices, and no expression was found where that begins"
 
@@ -202,6 +203,8 @@ def departure_of(
             if exchanges_blocks(trace, step.value.number):
                 of_neighbours = replace(departure, is_of_neighbours=True)
                 return Suspected((of_neighbours,), OF_NEIGHBOURS)
+            if other.has_fewer_rounds:
+                return Suspected((departure,), OF_ROUNDS)
             return departure
         if departure is not None:
             reasons.append(departure)

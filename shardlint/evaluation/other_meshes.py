@@ -6,6 +6,7 @@ it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -29,6 +30,7 @@ from shardlint.evaluation.comparison import (
     is_given_others_than,
 )
 from shardlint.evaluation.guards import TOO_MANY_STEPS
+from shardlint.evaluation.recording import Where
 
 DEVICES = 8  # that a program finds if it asks
 MOST_RING_LENGTHS = 8  # numbers that are tried as such
@@ -56,6 +58,8 @@ class OtherRun:
     """Whether the length of a ring that is written in it had to follow."""
     is_refuting: bool = False
     """Whether an assertion of the program holds there that fails on its own mesh."""
+    has_fewer_rounds: bool = False
+    """Whether it is with one device, and the program goes round the devices of the axis."""
 
 
 def other_run(program: Program, declared: Outcome, axis: str) -> OtherRun | str:
@@ -264,31 +268,63 @@ def differing_run(program: Program, declared: Outcome, axis: str) -> OtherRun | 
     other = other_run(program, declared, axis)
     if isinstance(other, str) or other.differs:
         return other
-    return _one_device_run(program, declared, axis) or other
+    return _one_device_run(program, declared, axis, other) or other
 
 
-def _one_device_run(program: Program, declared: Outcome, axis: str) -> OtherRun | None:
+def _one_device_run(
+    program: Program, declared: Outcome, axis: str, agreeing_run: OtherRun
+) -> OtherRun | None:
     """The run with one device along an axis, if it gives something else than the program's own mesh, and takes the same
     way there: what many devices get wrong alike, whatever their number."""
     found = _on_one_device(program, declared, axis, differs_from(declared))
     if found is None or found.is_resized:
         return None
-    if not _takes_the_same_way(program, found.setting):
+    own = _counts(program, axis, Setting(DEVICES, {}))
+    alone = _counts(program, axis, found.setting)
+    if own is None or alone is None:
         return None
-    return found
+    if own.of == alone.of:
+        return found
+    others = _counts(program, axis, agreeing_run.setting)
+    if others is None or not _are_in_line(own, others, alone):
+        return None
+    return replace(found, has_fewer_rounds=True)
 
 
-def _takes_the_same_way(program: Program, setting: Setting) -> bool:
-    """Whether a program evaluates the same expressions as often with another setting, as far as that is known."""
-    own = program.run(DEVICES, record=True)
-    other = program.run(setting.devices, setting.literals, record=True)
-    if own.recorder is None or other.recorder is None:
+@dataclass(frozen=True)
+class _Counts:
+    """How often a program evaluates each expression with so many devices along an axis."""
+
+    devices: int
+    of: Counter[Where]
+
+
+def _counts(program: Program, axis: str, setting: Setting) -> _Counts | None:
+    """Those of a run; None where it does not come to its end, or to numbers."""
+    run = program.run(setting.devices, setting.literals, record=True)
+    if run.reason or run.recorder is None or program.allowance.is_spent:
+        return None
+    if any(has_nan(one.results) for one in run.regions):
+        return None
+    return _Counts(run.sizes[axis], run.recorder.met)
+
+
+def _are_in_line(first: _Counts, second: _Counts, alone: _Counts) -> bool:
+    """Whether each expression is evaluated as often whatever the number of devices, or so much more often as there are
+    more of them. (What one device sends to itself is no value of its own.)"""
+    if second.devices == alone.devices:
         return False
-    if own.reason or other.reason or program.allowance.is_spent:
-        return False
-    if any(has_nan(one.results) for one in (*own.regions, *other.regions)):
-        return False
-    return own.recorder.met == other.recorder.met
+    return all(
+        _is_in_line(first, second, alone, where)
+        or _is_in_line(first, second, _Counts(0, alone.of), where)
+        for where in first.of
+    )
+
+
+def _is_in_line(a: _Counts, b: _Counts, c: _Counts, where: Where) -> bool:
+    return (a.of[where] - c.of[where]) * (b.devices - c.devices) == (
+        b.of[where] - c.of[where]
+    ) * (a.devices - c.devices)
 
 
 def agrees_with_one_device(program: Program, declared: Outcome) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from shardlint.evaluation.departures import OF_ROUNDS
 from shardlint.evaluation.wording import departure_text
 from tests.evaluation.test_departures import judged
 from tests.evaluation.test_other_data import watched
@@ -59,6 +60,67 @@ def test_a_program_that_takes_another_way_on_one_device_is_not_compared_with_it(
     None
 ):
     assert judged(HEAD + ANOTHER_WAY + END).departures == ()
+
+
+MASKED_RING = """
+def around(x):
+    n = lax.axis_size("time")
+    return lax.ppermute(x, "time", [(i, (i + 1) % n) for i in range(n)])
+
+
+def attend(q, k, lengths):
+    places = {places}
+    heard = jnp.where(places < lengths[:, None], 1.0, 0.0)
+
+    def hop(held, _):
+        k, heard, total = held
+        total = total + jnp.einsum("bqs,bs,bsd->bqd", jnp.tanh(q @ jnp.swapaxes(k, 1, 2)), heard, k)
+        return (around(k), around(heard), total), None
+
+    start = k, heard, jnp.zeros_like(q)
+    (_, _, total), _ = lax.scan(hop, start, length=lax.axis_size("time"))
+    return total{scaled}
+
+
+def main():
+    specs = P(None, "time"), P(None, "time"), P()
+    mapped = jax.shard_map(attend, mesh=mesh(time=4), in_specs=specs, out_specs=P(None, "time"), check_vma=False)
+    return mapped(numbers(2, 16, 3), numbers(2, 16, 3), jnp.array([11, 16]))
+"""
+OF_THE_SHARD = "jnp.arange(k.shape[1])"
+OF_THE_WHOLE = 'lax.axis_index("time") * k.shape[1] + jnp.arange(k.shape[1])'
+
+
+def test_a_mask_that_hides_nothing_on_any_number_of_devices_is_found_in_a_ring() -> (
+    None
+):
+    # the shards of four devices and of two are shorter than the shortest sequence
+    text = HEAD + MASKED_RING.format(places=OF_THE_SHARD, scaled="") + END
+    (departure,) = judged(text).departures
+    assert departure.counts == (4, 1)
+    line = text.splitlines()[departure.culprit.step.value.where.place[0] - 1]
+    assert "places" in line
+    right = HEAD + MASKED_RING.format(places=OF_THE_WHOLE, scaled="") + END
+    assert judged(right).departures == ()
+
+
+@pytest.mark.parametrize(
+    ("factor", "reason"),
+    [
+        ('(2.0 if lax.axis_size("time") == 1 else 1.0)', OF_ROUNDS),
+        (
+            'jnp.minimum(lax.axis_size("time"), 2)',
+            "it multiplies by a number of devices",
+        ),
+    ],
+)
+def test_what_a_ring_of_one_device_has_otherwise_is_counted_where_nothing_mends_it(
+    factor: str, reason: str
+) -> None:
+    text = MASKED_RING.format(places=OF_THE_WHOLE, scaled=f" * {factor}")
+    judgement = judged(HEAD + text + END)
+    assert judgement.departures == ()
+    assert judgement.reasons == (f"time: {reason}",)
 
 
 SAMPLED = """
