@@ -12,7 +12,7 @@ from shardlint.evaluation.guards import (
     Resolver,
 )
 from shardlint.evaluation.outside import KNOWN, guarded, provide
-from shardlint.evaluation.pieces import shards_of
+from shardlint.evaluation.pieces import sharding_of, shards_of
 from shardlint.evaluation.python import methods
 from shardtypes.lang import dtypes
 from shardtypes.semantics.array import Array
@@ -55,6 +55,8 @@ def of_array(array: Array, name: str) -> Any:
         )
     if name in ("addressable_shards", "global_shards"):
         return shards_of(array)
+    if name == "sharding":
+        return sharding_of(array)
     if name in _SAME:
         return lambda *args: array
     if name == "item":

@@ -62,7 +62,10 @@ def is_closed(name: str) -> bool:
     return name in _FRAMES or (name.startswith("__") and name not in _SPECIAL)
 
 
-_DEVICES = frozenset({"devices", "local_devices", "device_count", "local_device_count"})
+_DEVICES = frozenset(
+    """devices local_devices device_count local_device_count sharding is_equivalent_to is_fully_replicated
+    is_fully_addressable addressable_shards""".split()
+)
 
 
 def _name_of(node: ast.AST) -> str:
@@ -90,7 +93,8 @@ class _Guards(ast.NodeTransformer):
         return self._call(ATTRIBUTE, [node.value, ast.Constant(node.attr)], node)
 
     def visit_Assert(self, node: ast.Assert) -> ast.AST:
-        """What a program demands of the machine that it runs on does not keep it from running on another one."""
+        """What a program demands of the machine that it runs on, and of where its arrays are there, does not keep it
+        from running on another one."""
         if any(_name_of(part) in _DEVICES for part in ast.walk(node.test)):
             return _at(node, ast.Pass())
         self.generic_visit(node)

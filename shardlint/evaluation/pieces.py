@@ -10,9 +10,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from shardlint.evaluation.errors import NotEvaluable
-from shardlint.evaluation.guards import Resolver, layouts
+from shardlint.evaluation.guards import MARK, Resolver, layouts
 from shardlint.evaluation.layouts import Layout
-from shardlint.evaluation.meshes import Device, Sharding, SingleDevice
+from shardlint.evaluation.meshes import Device, Mesh, Sharding, SingleDevice, Spec
 from shardlint.evaluation.outside import known, provide
 from shardlint.evaluation.placing import layout_of, placed
 from shardtypes.semantics.array import Array
@@ -50,6 +50,22 @@ def shards_of(array: Array) -> list[Shard]:
         piece = layouts().on_device(piece, device.id)
         found.append(Shard(index, piece, number, device))
     return found
+
+
+class UnknownSharding:
+    """How an array lies of which that is not known: it may be handed on."""
+
+
+setattr(UnknownSharding, MARK, True)
+
+
+def sharding_of(array: Array) -> Sharding | UnknownSharding:
+    """How an array lies."""
+    layout = layouts().of(array)
+    if layout is None:
+        return UnknownSharding()
+    names, sizes = zip(*layout.mesh, strict=True)
+    return Sharding(Mesh(sizes, names), Spec(*layout.axes))
 
 
 def _bounds(index: Index) -> tuple[tuple[Any, Any], ...]:
@@ -176,10 +192,22 @@ def register(resolver: Resolver) -> None:
             return lambda shape: _piece_shape(sharding, shape)
         if name == "is_fully_replicated":
             return _known_layout(sharding, len(sharding.spec)).is_replicated
+        if name == "is_equivalent_to":
+            return lambda other, ndim: _are_equivalent(sharding, other, ndim)
         raise NotEvaluable(f"the attribute {name} of a sharding")
 
+    def of_unknown(sharding: UnknownSharding, name: str) -> Any:
+        raise NotEvaluable(f"the attribute {name} of a sharding that is not known")
+
     resolver.of_type[Shard] = of_shard
+    resolver.of_type[UnknownSharding] = of_unknown
     resolver.of_type[Sharding] = of_sharding
+
+
+def _are_equivalent(sharding: Sharding, other: Any, rank: int) -> bool:
+    if not isinstance(other, Sharding):
+        raise NotEvaluable("a sharding beside another that is not known")
+    return not _known_layout(sharding, rank).differs_from(_known_layout(other, rank))
 
 
 def _known_layout(sharding: Sharding, rank: int) -> Layout:

@@ -50,6 +50,23 @@ PROGRAMS = {
         distinct = [one.data for one in shards if one.replica_id == 0]
         return bounds, distinct, len(shards)
 """,
+    "how an array lies": """
+        placed = jax.device_put(whole, NamedSharding(mesh, P(None, "t")))
+        like, other = NamedSharding(mesh, P(None, ("t",))), NamedSharding(mesh, P("d"))
+        same = [placed.sharding.is_equivalent_to(one, 2) for one in (like, other)]
+        return same, placed.sharding.shard_shape(whole.shape), placed.sharding.is_fully_replicated
+""",
+    "how another is to lie": """
+        placed = jax.device_put(whole, NamedSharding(mesh, P("d")))
+        again = jax.device_put(placed + 1, placed.sharding)
+        return again.sharding.is_equivalent_to(placed.sharding, 2), again
+""",
+    "what is computed is handed on": """
+        placed = jax.device_put(whole, NamedSharding(mesh, P("d")))
+        doubled = jax.jit(lambda x: x * 2)(placed)
+        assert doubled.sharding.is_equivalent_to(placed.sharding, 2)
+        return jax.device_put(placed, doubled.sharding)
+""",
 }
 
 
