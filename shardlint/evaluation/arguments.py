@@ -9,9 +9,10 @@ from __future__ import annotations
 import inspect
 import math
 import types
-from collections.abc import Callable, Sequence
-from dataclasses import is_dataclass
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, fields, is_dataclass
+from functools import partial
+from typing import Any, cast
 
 import numpy as np
 
@@ -176,10 +177,19 @@ class Maker:
         raise NotEvaluable("of a type of which no value is made")
 
     def _fields(self, cls: type, before: tuple[int, ...]) -> Any:
-        """An object of a class of the program, of whose fields all are made."""
-        found = {
-            name: self._of(kind, {}, before) for name, kind in fields_of(cls).items()
-        }
+        """An object of a class of the program: its fields are made, or have their defaults. A configuration, of which
+        none can be made, is what the class makes by itself."""
+        made_fields: dict[str, Any] = {}
+        defaults = _defaults_of(cls)
+        for name, kind in fields_of(cls).items():
+            try:
+                made_fields[name] = self._of(kind, {}, before)
+            except NotEvaluable:
+                if name not in defaults:
+                    raise
+        if defaults and not made_fields:
+            return cls()
+        found = {name: make() for name, make in defaults.items()} | made_fields
         if issubclass(cls, tuple):
             return cls(**found)
         made = object.__new__(cls)
@@ -233,6 +243,24 @@ class Maker:
 
     def _whole(self, shape: Sequence[int]) -> Any:
         return self._random.integers(0, self.sizes.unit, tuple(shape))
+
+
+def _defaults_of(cls: type) -> dict[str, Callable[[], Any]]:
+    """What gives the defaults of fields."""
+    if issubclass(cls, tuple):
+        given: Mapping[str, Any] = getattr(cls, "_field_defaults", {})
+        return {name: partial(_same, value) for name, value in given.items()}
+    found: dict[str, Callable[[], Any]] = {}
+    for one in fields(cast(Any, cls)):
+        if one.default is not MISSING:
+            found[one.name] = partial(_same, one.default)
+        elif one.default_factory is not MISSING:
+            found[one.name] = one.default_factory
+    return found
+
+
+def _same(value: Any) -> Any:
+    return value
 
 
 def parameters_of(function: Any) -> list[inspect.Parameter]:

@@ -8,7 +8,7 @@ import inspect
 import types
 from collections.abc import Sequence
 from dataclasses import dataclass, is_dataclass
-from typing import Any
+from typing import Any, ForwardRef
 
 from shardlint.evaluation import guarded_code, meshes
 from shardlint.evaluation.errors import NotEvaluable
@@ -105,6 +105,8 @@ def _stacked(item: tuple[Any, Any]) -> Any:
 
 def resolved(annotation: Any, names: dict[str, Any]) -> Any:
     """What an annotation's text means. Raises NotEvaluable."""
+    if isinstance(annotation, ForwardRef):
+        annotation = annotation.__forward_arg__  # as tuples with names keep it
     if not isinstance(annotation, str):
         return annotation
     try:

@@ -375,3 +375,60 @@ def test_of_a_class_that_cannot_be_made_it_is_said(head: str, reason: str) -> No
     text = f"{HEAD}import elsewhere\n{head}{call}"
     assert mapping_functions(text) == ("C.call",)
     assert reason in str(tried(text, "C.call"))
+
+
+CONFIGURED = """
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+@dataclass(frozen=True)
+class Rates:
+    first: float = 0.5
+    rest: tuple[float, ...] = (0.25, 0.125)
+
+class {config}
+    width: int = 4
+    rates: Rates = {rates}
+    hidden: int{required}
+
+class Batch(NamedTuple):
+    x: f32["B/d M"]
+    scale: float = 2.0
+
+class State(NamedTuple):
+    w: f32["M F"]
+    step: int = 3
+
+def make_step(cfg: Config, mesh: jax.sharding.Mesh):
+    def step(state: State, batch: Batch):
+        total = jnp.sum(batch.x @ state.w) * batch.scale * cfg.rates.rest[1] / cfg.hidden
+        return {result} / state.step
+    specs = State(P(), P()), Batch(P("d"), P())
+    return jax.jit(jax.shard_map(step, mesh=mesh, in_specs=specs, out_specs=P(), check_vma=False))
+"""
+CONFIGS = {
+    "dataclass": {"config": "Config:", "rates": "field(default_factory=Rates)"},
+    "tuple": {"config": "Config(NamedTuple):", "rates": "Rates()"},
+}
+
+
+def configured(kind: str, result: str, required: str = " = 8") -> str:
+    text = CONFIGURED.replace("class {config}", "@dataclass\nclass {config}")
+    if kind == "tuple":
+        text = CONFIGURED
+    return HEAD + text.format(**CONFIGS[kind], result=result, required=required)
+
+
+@pytest.mark.parametrize("kind", CONFIGS)
+def test_a_configuration_has_its_defaults(kind: str) -> None:
+    right = judged(configured(kind, 'lax.psum(total, "d")'))
+    assert right.departures == ()
+    assert right.compared == ("d", "t")
+    (departure,) = judged(configured(kind, 'lax.psum(total + 1.0, "d")')).departures
+    assert departure.axis == "d"
+
+
+def test_of_a_configuration_without_defaults_it_is_said() -> None:
+    text = configured("dataclass", "total", required="")
+    found = tried(text, "make_step")
+    assert found == "its argument cfg: of a type of which no value is made"
