@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from shardlint.engine import containers, lists, tree_paths
@@ -201,6 +202,33 @@ def _str(args: list[Value]) -> Value:
     return StringValue() if text is None else Literal(text)
 
 
+def _divmod(args: list[Value]) -> Value | None:
+    match args:
+        case [IntValue(size=Size() as whole), IntValue(size=Size() as part)] if (
+            part != 0
+        ):
+            count = whole // part
+            return SequenceValue((IntValue(count), IntValue(whole - count * part)))
+        case [IntValue(), IntValue()]:
+            return SequenceValue((IntValue(None), IntValue(None)))
+        case _:
+            return None
+
+
+def _round(args: list[Value]) -> Value | None:
+    match args:
+        case [IntValue() as number]:
+            return number
+        case [Literal(value=float(number))] if math.isfinite(number):
+            return IntValue(Size.const(round(number)))
+        case [ScalarValue() | Literal(value=float())]:
+            return IntValue(None)
+        case [ScalarValue() | Literal(value=float()), _]:
+            return ScalarValue("float")
+        case _:
+            return None
+
+
 _HANDLERS: dict[str, Callable[[list[Value]], Value | None]] = {
     "len": _length,
     "range": _range,
@@ -219,4 +247,6 @@ _HANDLERS: dict[str, Callable[[list[Value]], Value | None]] = {
     "float": lambda args: ScalarValue("float"),
     "bool": lambda args: ScalarValue("bool"),
     "str": _str,
+    "divmod": _divmod,
+    "round": _round,
 }

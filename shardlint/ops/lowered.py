@@ -25,9 +25,10 @@ from shardlint.ops.registry import (
     Signature,
     constant,
 )
-from shardlint.ops.sharding.base import Op, adopted, computed
+from shardlint.ops.sharding.base import Op, adopted, computed, unknown
 from shardlint.ops.sharding.combining import used
 from shardlint.ops.sharding.explicit import GlobalOp, Split
+from shardlint.ops.sharding.origins import Operands
 from shardlint.ops.sharding.origins import Origins as ExplicitOrigins
 from shardlint.ops.sharding.state import (
     FACTORED,
@@ -181,14 +182,16 @@ def _gives_array(qualname: str) -> bool:
 
 def _open(call: Call) -> Value:
     """The result of a function that gives an array, where nothing more than that is known, or its rank."""
+    out = open_ranks.of_call(call) or ArrayValue(None)
     view = call.ctx.view
-    if view is None:
-        return open_ranks.of_call(call) or ArrayValue(None)
-    values = list(call.args.values())
-    arrays = tuple(_arrays_in(values))
-    positions = tuple(range(len(arrays)))
-    op = Op(call, view, arrays, positions)
-    return computed(op, ArrayValue(None), [])
+    if view is None or not isinstance(out, ArrayValue):
+        return out
+    operands = Operands(adopted, lambda value: value)
+    operands.marked(call)
+    if not operands.complete:
+        return unknown(out)
+    op = Op(call, view, tuple(operands.found), tuple(operands.positions))
+    return computed(op, out, [])
 
 
 def _arrays_in(values: Sequence[Value]) -> Iterator[ArrayValue]:

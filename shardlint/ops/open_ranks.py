@@ -97,7 +97,13 @@ def _parts(call: Call, value: ArrayValue, rank: int) -> Value | None:
 
 
 #: Functions that give arrays of this rank whatever they are given.
-_OF_ONE_RANK = {"jax.numpy.arange": 1}
+_OF_TREES = "sum vdot max min norm".split()
+_OF_ONE_RANK = {
+    "jax.numpy.arange": 1,
+    "optax.global_norm": 0,
+    **{f"optax.tree.{name}": 0 for name in _OF_TREES},
+    **{f"optax.tree_utils.tree_{name}": 0 for name in _OF_TREES},
+}
 #: By function: the parameter that is the array, or are the arrays, and what follows from it.
 _RULES: dict[str, tuple[str, _Rule]] = {
     "jax.numpy.flip": ("m", _same_shape),

@@ -15,13 +15,13 @@ from shardlint.evaluation.optimizers.numerics import (
     corrected,
     incremented,
     moment,
-    squared,
 )
 from shardlint.evaluation.outside import provide
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.lowerings.convert import asarray, cast
 from shardtypes.semantics.lowerings.creation import zeros_like
 from shardtypes.semantics.lowerings.elementwise import where
+from shardtypes.semantics.lowerings.optax_trees import squared
 from shardtypes.semantics.lowerings.reductions import sum_
 from shardtypes.semantics.trees import flatten, map_leaves
 

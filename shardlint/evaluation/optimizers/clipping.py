@@ -11,15 +11,15 @@ from shardlint.evaluation.optimizers.numerics import (
     as_number,
     incremented,
     root_mean_square,
-    squared,
 )
-from shardlint.evaluation.optimizers.trees import global_norm, random_like
+from shardlint.evaluation.optimizers.trees import random_like
 from shardlint.evaluation.outside import provide
 from shardtypes.lang import dtypes
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.lowerings.convert import asarray, cast
 from shardtypes.semantics.lowerings.creation import zeros_like
 from shardtypes.semantics.lowerings.elementwise import where
+from shardtypes.semantics.lowerings.optax_trees import global_norm, squared
 from shardtypes.semantics.lowerings.reductions import mean, sum_
 from shardtypes.semantics.lowerings.shapes import broadcast_to, squeeze
 from shardtypes.semantics.primitives import elementwise as e

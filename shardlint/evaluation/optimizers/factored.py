@@ -12,13 +12,13 @@ from shardlint.evaluation.optimizers.numerics import (
     cast_like,
     dtype_of,
     incremented,
-    squared,
 )
 from shardlint.evaluation.outside import provide
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.lowerings.convert import asarray, int_of, sizes_of
 from shardtypes.semantics.lowerings.creation import zeros, zeros_like
+from shardtypes.semantics.lowerings.optax_trees import squared
 from shardtypes.semantics.lowerings.reductions import mean, sum_
 from shardtypes.semantics.lowerings.shapes import expand_dims
 from shardtypes.semantics.trees import flatten, map_leaves, unflatten

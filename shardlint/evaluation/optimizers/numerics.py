@@ -12,6 +12,7 @@ from shardtypes.semantics.lazy import np
 from shardtypes.semantics.lowerings.convert import asarray, cast, promoted
 from shardtypes.semantics.lowerings.creation import ones_like
 from shardtypes.semantics.lowerings.elementwise import where
+from shardtypes.semantics.lowerings.optax_trees import squared
 from shardtypes.semantics.lowerings.reductions import mean, sum_
 from shardtypes.semantics.lowerings.shapes import squeeze
 from shardtypes.semantics.primitives import elementwise as e
@@ -25,14 +26,6 @@ def dtype_of(value: Any) -> str:
 def as_number(count: Any) -> Array:
     """A number of steps that exponents are."""
     return cast(asarray(count), "float32")
-
-
-def squared(x: Any) -> Array:
-    """The square of the absolute value."""
-    array = asarray(x)
-    if dtypes.is_kind(array.dtype, "complex"):
-        return e.square(e.abs_(array))
-    return e.square(array)
 
 
 @provide("optax.safe_increment")

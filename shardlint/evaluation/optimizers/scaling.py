@@ -26,15 +26,14 @@ from shardlint.evaluation.optimizers.numerics import (
     norm,
     safe_norm,
     safe_root_mean_square,
-    squared,
     with_lookahead,
 )
-from shardlint.evaluation.optimizers.trees import global_norm
 from shardlint.evaluation.outside import provide
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.lowerings.convert import asarray, cast
 from shardtypes.semantics.lowerings.creation import full_like, zeros, zeros_like
 from shardtypes.semantics.lowerings.elementwise import clip, where
+from shardtypes.semantics.lowerings.optax_trees import global_norm, squared
 from shardtypes.semantics.lowerings.reductions import max_, sum_
 from shardtypes.semantics.lowerings.shapes import reshape
 from shardtypes.semantics.primitives import elementwise as e

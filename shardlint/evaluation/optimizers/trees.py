@@ -11,17 +11,12 @@ from shardlint.evaluation.optimizers.numerics import (
     cast_tree,
     chosen,
     dtype_of,
-    squared,
 )
 from shardlint.evaluation.outside import provide
-from shardtypes.semantics.array import Array
-from shardtypes.semantics.lowerings import LOWERINGS
 from shardtypes.semantics.lowerings.convert import asarray
 from shardtypes.semantics.lowerings.creation import full_like, ones_like, zeros_like
 from shardtypes.semantics.lowerings.elementwise import where
-from shardtypes.semantics.lowerings.reductions import max_, min_, sum_
 from shardtypes.semantics.lowerings.shapes import entries_of
-from shardtypes.semantics.primitives import elementwise as e
 from shardtypes.semantics.trees import flatten, map_leaves, unflatten
 
 
@@ -152,61 +147,3 @@ def random_like(
         return draw(key, asarray(leaf).dims, dtype or dtype_of(leaf))
 
     return map_leaves(drawn, target_tree, split_key_like(rng_key, target_tree))
-
-
-@_provided("sum")
-def total(tree: Any) -> Any:
-    found = asarray(0.0)
-    for leaf in flatten(tree)[0]:
-        found = found + sum_(asarray(leaf))
-    return found
-
-
-@_provided("vdot")
-def vdot(first: Any, second: Any) -> Any:
-    return total(mul(first, second))
-
-
-def _extreme(tree: Any, of_leaf: Any, of_two: str) -> Any:
-    found: Array | None = None
-    for leaf in flatten(tree)[0]:
-        one = of_leaf(asarray(leaf))
-        found = one if found is None else LOWERINGS[of_two](found, one)
-    return found
-
-
-@_provided("max")
-def largest(tree: Any) -> Any:
-    return _extreme(tree, max_, "jax.numpy.maximum")
-
-
-@_provided("min")
-def least(tree: Any) -> Any:
-    return _extreme(tree, min_, "jax.numpy.minimum")
-
-
-@_provided("l2_norm")
-@_provided("norm")
-def norm(tree: Any, ord: Any = None, squared: bool = False) -> Any:
-    if ord is None or ord == 2:
-        found = _sum_of_squares(tree)
-        return asarray(found) if squared else global_norm(tree)
-    if ord == 1:
-        found = total(map_leaves(e.abs_, tree))
-    elif ord in (float("inf"), "inf", "infinity"):
-        found = largest(map_leaves(e.abs_, tree))
-    else:
-        raise ValueError(f"Unsupported ord: {ord}")
-    return e.square(found) if squared else found
-
-
-def _sum_of_squares(tree: Any) -> Any:
-    found: Any = 0.0
-    for leaf in flatten(tree)[0]:
-        found = sum_(squared(leaf)) + found
-    return found
-
-
-@provide("optax.global_norm")
-def global_norm(updates: Any) -> Array:
-    return e.sqrt(asarray(_sum_of_squares(updates)))

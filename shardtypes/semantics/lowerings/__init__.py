@@ -24,6 +24,7 @@ from shardtypes.semantics.lowerings import (  # noqa: F401 - each registers its 
     losses,
     nn,
     operators,
+    optax_trees,
     padding,
     ragged,
     random,

@@ -1,4 +1,4 @@
-"""optax's losses."""
+"""optax's losses, and its functions that give one number for a tree."""
 
 from __future__ import annotations
 
@@ -22,7 +22,25 @@ def both(names: str, *args: Any, **kwargs: Any) -> list[Call]:
     return [*each("optax", names, *args, **kwargs), *each(_L, names, *args, **kwargs)]
 
 
+_TREE, _OTHER = [_SCORES, numbers(3)], [_TARGETS, numbers(3, seed=1)]
+
+
+def of_trees(name: str, *args: Any, **kwargs: Any) -> list[Call]:
+    """The name in optax.tree, and in the module that it was in before."""
+    return [
+        *each("optax.tree", name, *args, **kwargs),
+        *each("optax.tree_utils", f"tree_{name}", *args, **kwargs),
+    ]
+
+
 CALLS = [
+    *of_trees("norm", _TREE),
+    *of_trees("norm", _TREE, 1, squared=True),
+    *of_trees("norm", _TREE, "inf", smooth=False),
+    *of_trees("sum", _TREE),
+    *of_trees("vdot", _TREE, _OTHER),
+    *of_trees("max", _TREE, smooth=False),
+    *of_trees("min", _TREE, smooth=False),
     *both(
         "squared_error l2_loss huber_loss log_cosh cosine_similarity cosine_distance",
         _SCORES,

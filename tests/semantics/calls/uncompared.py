@@ -20,6 +20,7 @@ UNCOMPARED: dict[str, str] = {
     **dict.fromkeys(_PLACED, _PLACEMENT),
     "jax.lax.conv_dimension_numbers": "gives no array; conv_general_dilated reads the same numbers",
     "jax.numpy.trim_zeros": "its size depends on numbers, so JAX cannot compile it",
+    "optax.global_norm": "warns; it is optax.tree.norm, which is compared",
     "optax.convex_kl_divergence": _DEPRECATED,
     "optax.losses.convex_kl_divergence": _DEPRECATED,
     "jax.lax.eye": _REMOVED,
