@@ -202,6 +202,20 @@ def _str(args: list[Value]) -> Value:
     return StringValue() if text is None else Literal(text)
 
 
+def _abs(args: list[Value]) -> Value | None:
+    match args:
+        case [IntValue(size=Size(constant=int(number)))]:
+            return IntValue(Size.const(abs(number)))
+        case [Literal(value=float(number))]:
+            return Literal(abs(number))
+        case [IntValue()]:
+            return IntValue(None)
+        case [ScalarValue(kind="float")]:
+            return args[0]
+        case _:
+            return None
+
+
 def _divmod(args: list[Value]) -> Value | None:
     match args:
         case [IntValue(size=Size() as whole), IntValue(size=Size() as part)] if (
@@ -247,6 +261,7 @@ _HANDLERS: dict[str, Callable[[list[Value]], Value | None]] = {
     "float": lambda args: ScalarValue("float"),
     "bool": lambda args: ScalarValue("bool"),
     "str": _str,
+    "abs": _abs,
     "divmod": _divmod,
     "round": _round,
 }

@@ -290,10 +290,29 @@ def _external(site: sharding.Site) -> Value:
     """A function of a library, or of Python itself."""
     found = libraries.call(site)
     if found is None:
-        found = _of_arrays(site)
+        found = _of_arrays(_of_jax(site))
     if isinstance(found, Unknown):
         sends.not_followed(site.it, site.frame, site.at, site.qualname)
     return found
+
+
+#: Python's functions that ask an array for what it gives.
+_ASKING = {
+    "builtins.abs": "abs",
+    "builtins.divmod": "divmod",
+    "builtins.pow": "power",
+    "builtins.round": "round",
+}
+
+
+def _of_jax(site: sharding.Site) -> sharding.Site:
+    """A call of Python's own function with an array as one of JAX's, or of NumPy's."""
+    name = _ASKING.get(site.qualname)
+    first = site.args[0] if site.args else None
+    if name is None or not isinstance(first, ArrayValue):
+        return site
+    package = "numpy" if first.numpy else "jax.numpy"
+    return replace(site, qualname=f"{package}.{name}")
 
 
 def _of_arrays(site: sharding.Site) -> Value:

@@ -268,7 +268,7 @@ def attribute(it: Interpreter, frame: Frame, value: Value, name: str, at: int) -
         case MeshValue() | SpecValue() | ShardingValue():
             return sharding.attribute(value, name)
         case Unknown(leaf=ArrayValue() as leaf) if name in ops.ARRAY_MEMBERS:
-            return ops.attribute(leaf, name, it.context(frame))
+            return ops.attribute(leaf, name, it.context(frame, at))
         case Unknown():
             return _part(value, name)
         case WrappedValue(kind="jax.tree.structure") if name == "unflatten":
@@ -285,7 +285,7 @@ def attribute(it: Interpreter, frame: Frame, value: Value, name: str, at: int) -
             return part
         case _:
             try:
-                return ops.attribute(value, name, it.context(frame))
+                return ops.attribute(value, name, it.context(frame, at))
             except OpError as error:
                 return it.op_error(frame, error, at)
 

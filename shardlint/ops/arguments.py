@@ -385,7 +385,9 @@ class Arguments:
         if self.ctx.view is None:
             return None
         over = {}
-        for axis in axes_met([value]):
+        # of the axes that shard one dimension, the major one comes first
+        split_axes = [axis for dim in value.dims or () for axis in dim.axes or ()]
+        for axis in dict.fromkeys([*split_axes, *sorted(axes_met([value]))]):
             over[axis] = _relation(value, axis)
         rest = UNKNOWN if value.unclear.all_but else SAME
         return Relations.of(over, rest)

@@ -63,7 +63,7 @@ _OPAQUE = frozenset(
 def attribute(receiver: Value, name: str, ctx: OpContext) -> Value:
     """``receiver.name``. Methods come back as MethodValue; ``x.at`` as a PartialValue that ``index`` completes."""
     if isinstance(receiver, ArrayValue):
-        return _array_attribute(receiver, name)
+        return _array_attribute(receiver, name, ctx)
     if isinstance(receiver, PartialValue) and receiver.func == ExternalValue(AT):
         return PartialValue(ExternalValue(f"{AT}.{name}"), receiver.args)
     if (
@@ -89,7 +89,7 @@ def attribute(receiver: Value, name: str, ctx: OpContext) -> Value:
     return Unknown(f".{name} of something unknown")
 
 
-def _array_attribute(value: ArrayValue, name: str) -> Value:
+def _array_attribute(value: ArrayValue, name: str, ctx: OpContext) -> Value:
     if name == "shape":
         if value.dims is None:
             return Unknown("the shape of an array of unknown rank")
@@ -103,9 +103,9 @@ def _array_attribute(value: ArrayValue, name: str) -> Value:
     if name == "T":
         return with_dims(value, None if value.dims is None else value.dims[::-1])
     if name == "mT":
-        return apply("jax.numpy.matrix_transpose", [value], {}, OpContext())
+        return apply("jax.numpy.matrix_transpose", [value], {}, ctx)
     if name in ("real", "imag"):
-        return apply(f"jax.numpy.{name}", [value], {}, OpContext())
+        return apply(f"jax.numpy.{name}", [value], {}, ctx)
     if name == "value":
         # of a variable of flax, which is followed as the array that it holds
         return value

@@ -76,6 +76,7 @@ ONE = [
     "jax.scipy.special.log_softmax({a}, axis=0)", "jnp.linalg.svdvals({a})", "jnp.block([[{a}], [{a}]])",
     "jnp.resize({a}, (3, 2))", "jax.scipy.integrate.trapezoid({a}, axis=0)", "jnp.polyadd({a}[0], {a}[0])",
     "lax.tile({a}, (2, 1))", "jax.scipy.special.gammainc(1.5, jnp.abs({a}))", "jnp.linalg.pinv({a})",
+    "optax.tree.norm([{a}, {a}[0]])", "optax.tree.sum([{a}, {a} * 2.0])", "optax.tree.max([{a}])", "jnp.i0({a})",
     "optax.losses.squared_error({a})", "jax.nn.glu({a}[:, :2], axis=-1)", "jnp.fft.rfft({a}, axis=0).real",
     "lax.reduce_window({a}, 0.0, lax.add, (1, 2), (1, 1), 'VALID')",
 ]  # fmt: skip
@@ -85,6 +86,8 @@ TWO = [
     "jnp.einsum('ij,ij->', {a}, {b})", "jnp.einsum('ij,j->ij', {a}, {b})", "jnp.einsum('ij,j->i', {a}, {b})",
     "jnp.maximum({a}, {b})", "jnp.where({a} > {b}, {a}, {b})", "{a}[..., None] * {b}", "{a} + {b}[None]",
     "jax.scipy.stats.norm.pdf({a}, {b})", "optax.losses.cosine_similarity({a}, {b})", "jnp.block([{a}, {b}])",
+    "optax.tree.vdot([{a}], [{b}])", "jnp.copysign({a}, {b})", "jnp.heaviside({a}, {b})", "jnp.ldexp({a}, 2)",
+    "optax.losses.huber_loss({a}, {b})", "jax.scipy.special.gammainc(jnp.abs({a}) + 0.5, jnp.abs({b}))",
     "optax.losses.squared_error({a}, {b})", "jax.scipy.special.xlogy({a}, jnp.abs({b}) + 0.5)",
     "jnp.concatenate([{a}, {b}], axis=0)", "jnp.stack([{a}, {b}], axis=1)", "jnp.dot({a}, {b})",
     "jnp.take({a}, {b}.astype(jnp.int32) % 3, axis=-1)", "{a}.at[0].add({b}[0].astype({a}.dtype))",

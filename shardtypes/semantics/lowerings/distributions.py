@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import wraps
+from inspect import Parameter, Signature
 
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.lowerings.contractions import einsum
@@ -110,7 +111,15 @@ def _standardised(function: Function, shapes: str, density: bool) -> Function:
             return e.sub(found, e.log(width))
         return found
 
+    parameters = [_parameter("x"), *map(_parameter, shapes.split())]
+    parameters += [_parameter("loc", 0), _parameter("scale", 1)]
+    made.__signature__ = Signature(parameters)  # type: ignore[attr-defined]  # inspect reads it
     return made
+
+
+def _parameter(name: str, default: object = Parameter.empty) -> Parameter:
+    kind = Parameter.POSITIONAL_OR_KEYWORD
+    return Parameter(name, kind, default=default, annotation="ArrayLike")
 
 
 def _at_quantile(function: Function) -> Function:
@@ -147,11 +156,19 @@ _NAMED_OTHERWISE = {"gumbel_r": _by_p, "gumbel_l": _by_p, "logistic": _by_x}
 
 
 def _exponential(function: Function) -> Function:
-    return lambda *args, **kwargs: e.exp(function(*args, **kwargs))
+    @wraps(function)
+    def made(*args: ArrayLike, **kwargs: ArrayLike) -> Array:
+        return e.exp(function(*args, **kwargs))
+
+    return made
 
 
 def _logarithm(function: Function) -> Function:
-    return lambda *args, **kwargs: e.log(function(*args, **kwargs))
+    @wraps(function)
+    def made(*args: ArrayLike, **kwargs: ArrayLike) -> Array:
+        return e.log(function(*args, **kwargs))
+
+    return made
 
 
 def _declare(distribution: str, shapes: str = "", **functions: Function) -> None:
