@@ -6,9 +6,9 @@ import ast
 import functools
 import inspect
 import types
-from collections.abc import Sequence
-from dataclasses import dataclass, is_dataclass
-from typing import Any, ForwardRef
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, ForwardRef, cast
 
 from shardlint.evaluation import guarded_code, meshes
 from shardlint.evaluation.errors import NotEvaluable
@@ -119,10 +119,20 @@ def resolved(annotation: Any, names: dict[str, Any]) -> Any:
         raise NotEvaluable(f"the annotation {annotation}") from error
 
 
+NO_EXAMPLE: Any = object()
+"""No example of a value; None is one of what is optional."""
+
+
 def specs_of(
-    kind: Any, prefix: Sequence[tuple[str, ...]] = (), where: Where | None = None
+    kind: Any,
+    prefix: Sequence[tuple[str, ...]] = (),
+    where: Where | None = None,
+    example: Any = NO_EXAMPLE,
 ) -> Any:
-    """The tree of specs of a type: one for each array in it. ``where`` is the annotation."""
+    """The tree of specs of a type: one for each array in it, or for all items of a container of which no ``example``
+    tells how many there are. ``where`` is the annotation."""
+    if example is None or kind is None or kind is types.NoneType:
+        return None
     if isinstance(kind, ArrayType):
         make = Spec if where is None else changed(where, Spec)
         spec = make(
@@ -131,22 +141,88 @@ def specs_of(
         spec.where = where
         return spec
     if isinstance(kind, Stacked):
-        return specs_of(kind.inner, (*prefix, *kind.axes()), where)
-    if isinstance(kind, type) and is_users(kind) and is_dataclass(kind):
-        places = _places(kind)
-        found = {
-            name: specs_of(kind_, prefix, places.get(name))
-            for name, kind_ in fields_of(kind).items()
+        return specs_of(kind.inner, (*prefix, *kind.axes()), where, example)
+    if isinstance(kind, type) and is_users(kind):
+        if is_dataclass(kind) or issubclass(kind, tuple):
+            return _specs_of_fields(kind, prefix, example)
+    if isinstance(kind, dict):
+        return {
+            name: specs_of(one, prefix, where, _item(example, name))
+            for name, one in kind.items()
         }
-        made = object.__new__(kind)
-        for name, value in found.items():
-            object.__setattr__(made, name, value)
-        return made
-    if isinstance(kind, types.GenericAlias) and kind.__origin__ is tuple:
-        return tuple(specs_of(one, prefix, where) for one in kind.__args__)
+    if isinstance(kind, (list, tuple)):
+        return type(kind)(_specs_of_items(kind, prefix, where, example))
+    if isinstance(kind, types.GenericAlias):
+        return _specs_of_container(kind, prefix, where, example)
     if isinstance(kind, Outside) and kind.qualname in ("typing.Any", "jax.Array"):
         return Spec()
     raise NotEvaluable("the specs of a type")
+
+
+def _item(example: Any, key: Any) -> Any:
+    try:
+        return example[key]
+    except (TypeError, LookupError):  # no example, or one of another structure
+        return NO_EXAMPLE
+
+
+def _specs_of_items(
+    kinds: Sequence[Any],
+    prefix: Sequence[tuple[str, ...]],
+    where: Where | None,
+    example: Any,
+) -> Iterator[Any]:
+    for number, one in enumerate(kinds):
+        yield specs_of(one, prefix, where, _item(example, number))
+
+
+def _specs_of_container(
+    kind: types.GenericAlias,
+    prefix: Sequence[tuple[str, ...]],
+    where: Where | None,
+    example: Any,
+) -> Any:
+    """Of ``tuple[T, U]``, and of what has any number of items: for those of the example, or all alike."""
+    is_open = len(kind.__args__) == 2 and kind.__args__[1] is Ellipsis
+    if kind.__origin__ is tuple and not is_open:
+        return tuple(_specs_of_items(kind.__args__, prefix, where, example))
+    if kind.__origin__ not in (tuple, list, dict):
+        raise NotEvaluable("the specs of a type")
+    item = kind.__args__[1 if kind.__origin__ is dict else 0]
+    if isinstance(example, dict):
+        return {key: specs_of(item, prefix, where, one) for key, one in example.items()}
+    if isinstance(example, (list, tuple)):
+        return type(example)([specs_of(item, prefix, where, one) for one in example])
+    if isinstance(item, ArrayType):
+        return specs_of(item, prefix, where)
+    raise NotEvaluable("the specs of a container of which it is not known what it has")
+
+
+def _specs_of_fields(cls: type, prefix: Sequence[tuple[str, ...]], example: Any) -> Any:
+    """An object of a class of the program that has specs for its arrays, and of what is no array its value."""
+    places = _places(cls)
+    static = _static_fields(cls)
+    found: dict[str, Any] = {}
+    for name, kind in fields_of(cls).items():
+        if name in static:
+            found[name] = getattr(example, name, None)
+            continue
+        one = getattr(example, name, NO_EXAMPLE)
+        found[name] = specs_of(kind, prefix, places.get(name), one)
+    if issubclass(cls, tuple):
+        return cls(**found)
+    made = object.__new__(cls)
+    for name, value in found.items():
+        object.__setattr__(made, name, value)
+    return made
+
+
+def _static_fields(cls: type) -> frozenset[str]:
+    """The fields of a dataclass that are no part of the tree."""
+    if issubclass(cls, tuple):
+        return frozenset()
+    marked = [one for one in fields(cast(Any, cls)) if one.metadata.get("static")]
+    return frozenset(one.name for one in marked)
 
 
 def _places(cls: type) -> dict[str, Where]:
@@ -231,7 +307,8 @@ def typed_shard_map(
             if not isinstance(value, (int, float, str, bool)) and name != closed_over
         }
         specs = tuple(
-            specs_of(resolved(kinds.get(name, "?"), names)) for name in moving
+            specs_of(resolved(kinds.get(name, "?"), names), example=value)
+            for name, value in moving.items()
         )
         results = specs_of(resolved(annotations.get("return", "?"), names))
         static = {name: value for name, value in given.items() if name not in moving}
@@ -250,8 +327,8 @@ def typed_shard_map(
 
 
 @provide("shardtypes.make_partition_specs")
-def make_partition_specs(kind: Any) -> Any:
-    return specs_of(kind)
+def make_partition_specs(kind: Any, example: Any = None) -> Any:
+    return specs_of(kind, example=NO_EXAMPLE if example is None else example)
 
 
 @provide("shardtypes.make_shardings")
