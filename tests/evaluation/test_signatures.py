@@ -26,13 +26,12 @@ NOT_TAKEN = {
     "internals of variables and graphs": """flax.linen.Variable flax.nnx.GraphDef flax.linen.compact""",
     "ways to add up or to compare that change numbers": """flax.linen.standardize flax.nnx.standardize
         flax.nnx.PathContains flax.nnx.split_rngs flax.nnx.to_pure_dict flax.nnx.replace_by_pure_dict jax.vmap
-        jax.dtypes.result_type jax.lax.ragged_dot optax.tree.sum optax.tree_utils.tree_sum""",
+        jax.dtypes.result_type jax.lax.ragged_dot""",
     "states of several classes": "flax.nnx.from_flat_state flax.nnx.merge_state",
     "meshes without devices": "jax.sharding.AbstractMesh",
     "passed by place": """flax.nnx.OfType jax.tree.unflatten jax.tree_util.tree_unflatten optax.bias_correction
         optax.tree.bias_correction optax.tree_utils.tree_bias_correction optax.tree.cast_like
-        optax.tree_utils.tree_cast_like optax.tree.vdot optax.tree_utils.tree_vdot optax.tree.where
-        optax.tree_utils.tree_where""",
+        optax.tree_utils.tree_cast_like optax.tree.where optax.tree_utils.tree_where""",
 }
 EXCEPTIONS = {name for names in NOT_TAKEN.values() for name in names.split()}
 _NAMED = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
