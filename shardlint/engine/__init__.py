@@ -6,7 +6,7 @@ program, JAX, or libcst.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Protocol, TypeAlias
 
@@ -321,6 +321,10 @@ class run:
             before, it.events = it.events, {}
             try:
                 self._certain_body(node, owner, closure, func, given, region)
+            except StepLimit:
+                if given == Given():
+                    _add(it.events, before)
+                raise
             finally:
                 events, it.events = it.events, before
             return events
@@ -331,17 +335,30 @@ class run:
         ranks: tuple[int | None, ...] = (None,)
         if any(map(_has_open_rank, types_)):
             ranks = _RANKS
-        runs = [found(Given(rank)) for rank in ranks]
-        events = _in_all(runs)
-        if events and any(stacked_trees.may_be(it, type_) for type_ in types_):
-            seen = dict(it.seen)
+        events = _in_all([found(Given(rank)) for rank in ranks])
+        try:
+            if events and any(stacked_trees.may_be(it, type_) for type_ in types_):
+                events = self._if_stacked(
+                    events, lambda more: found(Given(ranks[0], more))
+                )
+        finally:
+            _add(events, it.events)
+
+    def _if_stacked(
+        self,
+        events: dict[object, Event],
+        found: Callable[[int], dict[object, Event]],
+    ) -> dict[object, Event]:
+        """What of this is found if trees are stacked, too. What is found then alone tells that they are not."""
+        seen = dict(self.it.seen)
+        try:
             for more in stacked_trees.STACKED:
-                other = found(Given(ranks[0], more))
+                other = found(more)
                 if other.keys() <= events.keys():
                     events = _in_all([events, other])
-            it.seen = seen
-        for key, event in events.items():
-            it.events.setdefault(key, event)
+        finally:
+            self.it.seen = seen
+        return events
 
     def _certain_body(
         self,
@@ -532,6 +549,12 @@ def _has_open_rank(type_: Type) -> bool:
     if isinstance(type_, ArrayType) and type_.shape is not None:
         return type_.shape.rank is None
     return False
+
+
+def _add(found: dict[object, Event], events: dict[object, Event]) -> None:
+    """What was found, but for what is known by another event."""
+    for key, event in found.items():
+        events.setdefault(key, event)
 
 
 def _in_all(runs: Sequence[dict[object, Event]]) -> dict[object, Event]:

@@ -152,7 +152,8 @@ class _Calls:
         """Whether entries depend on how many there are."""
         with evaluation(), np.errstate(all="ignore"):
             one, several = (self._of_numbers(1, (count, count)) for count in (1, 2))
-        return not np.array_equal(np.broadcast_to(one, several.shape), several)
+            is_nan = one != one
+            return not np.all((one == several) | is_nan)
 
     def _kind_of_one(self) -> Kind:
         if self._relation(_SUM) == _SUM:
