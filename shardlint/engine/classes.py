@@ -7,7 +7,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shardlint import ir
-from shardlint.engine import instances, matching, registration, typed_dicts
+from shardlint.engine import (
+    instances,
+    matching,
+    registration,
+    stacked_trees,
+    typed_dicts,
+)
 from shardlint.engine.annotations import without_prefix
 from shardlint.engine.field_types import field_types
 from shardlint.engine.frames import Frame
@@ -456,7 +462,9 @@ def _stack(
     """The dimensions in front of every array that a tree is made of, where all have as many more than their fields:
     then its fields are stacked."""
     types = field_types(it, cls) if is_tree(cls) else {}
-    found = (_front(type_, given.get(name, Unknown())) for name, type_ in types.items())
+    found = (
+        _front(it, type_, given.get(name, Unknown())) for name, type_ in types.items()
+    )
     fronts = [front for front in found if front is not None]
     return (
         fronts[0]
@@ -491,9 +499,11 @@ def _may_be_equal(
     )
 
 
-def _front(type_: Type, value: Value) -> tuple[Dimension, ...] | None:
+def _front(it: Interpreter, type_: Type, value: Value) -> tuple[Dimension, ...] | None:
     """The dimensions that a value has more than its type, in front; None where that is not known."""
     match type_, value:
+        case ClassType(), InstanceValue(prefix=()) if stacked_trees.may_be(it, type_):
+            return None
         case ArrayType(shape=Shape(variadic=None) as shape), ArrayValue(
             dims=tuple() as dims
         ):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from shardlint.engine import stacked_trees
 from shardlint.engine.sharding import manual_calls, manual_entry, outside
 from shardlint.ops.sharding.state import sharded, state
 from shardlint.values import (
@@ -35,7 +36,7 @@ def meet(it: Interpreter, promised: Value, found: Value) -> Value:
                 else promised
             )
         case _, Unknown():
-            return promised
+            return stacked_trees.without_ranks(it, promised)
         case ArrayValue(), ArrayValue():
             return filled(it, found, promised)
         case SequenceValue(items=wanted), SequenceValue(items=items) if len(
@@ -50,7 +51,7 @@ def meet(it: Interpreter, promised: Value, found: Value) -> Value:
                 else replace(found, items=made)
             )
         case InstanceValue(), InstanceValue() if promised.cls is found.cls:
-            declared = dict(promised.fields)
+            declared = dict(stacked_trees.fields_without_ranks(it, promised))
             fields = tuple(
                 (name, meet(it, declared.pop(name, item), item))
                 for name, item in found.fields

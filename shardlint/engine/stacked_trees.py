@@ -64,9 +64,25 @@ def restacked(it: Interpreter, type_: Type, value: Value, more: int) -> Value:
     return _restacked(it, value, more)
 
 
-def _restacked(it: Interpreter, value: Value, more: int, inside: bool = False) -> Value:
-    """An argument with its trees stacked once more, or more often; less than 0: with one of each stack. Arrays that are
-    in no tree stay what they are; ``inside`` is of what a tree holds."""
+def without_ranks(it: Interpreter, value: Value) -> Value:
+    """What an annotation promises, but for the ranks of arrays in trees that may be stacked."""
+    return _restacked(it, value, None)
+
+
+def fields_without_ranks(
+    it: Interpreter, value: InstanceValue
+) -> tuple[tuple[str, Value], ...]:
+    """The fields of what an annotation promises, likewise."""
+    opened = without_ranks(it, value)
+    assert isinstance(opened, InstanceValue)
+    return opened.fields
+
+
+def _restacked(
+    it: Interpreter, value: Value, more: int | None, inside: bool = False
+) -> Value:
+    """An argument with its trees stacked once more, or more often; less than 0: with one of each stack; None: either.
+    Arrays that are in no tree stay what they are; ``inside`` is of what a tree holds."""
 
     def part(item: Value) -> Value:
         return _restacked(it, item, more, inside)
@@ -90,13 +106,17 @@ def _restacked(it: Interpreter, value: Value, more: int, inside: bool = False) -
     return value
 
 
-def _restacked_dims(dims: tuple[Dimension, ...], more: int) -> tuple[Dimension, ...]:
+def _restacked_dims(
+    dims: tuple[Dimension, ...], more: int | None
+) -> tuple[Dimension, ...] | None:
+    if more is None:
+        return None
     if more < 0:
         return dims[-more:]
     return (*[Dimension(None)] * more, *dims)
 
 
-def _may_be_restacked(it: Interpreter, cls: ClassValue, more: int) -> bool:
+def _may_be_restacked(it: Interpreter, cls: ClassValue, more: int | None) -> bool:
     """Whether it is a tree with arrays, whose shapes nothing checks once it is made; and, to be one of a stack, one
     that the class says to be a stack: all of its arrays have one first dimension, by name."""
     if not is_tree(cls):
@@ -105,7 +125,7 @@ def _may_be_restacked(it: Interpreter, cls: ClassValue, more: int) -> bool:
     dialects = frozenset[str]().union(*map(shape_dialects, types))
     if not dialects or "shardtypes" in dialects:
         return False
-    return more > 0 or _have_one_first_name(types)
+    return more is None or more > 0 or _have_one_first_name(types)
 
 
 def _have_one_first_name(types: Iterable[Type]) -> bool:

@@ -27,6 +27,7 @@ from shardlint.engine.joining import join, join_variables
 from shardlint.engine.narrowing import expand_shape, narrow
 from shardlint.engine.plain import constant, element, truth
 from shardlint.engine.sharding import boundaries, manual_exit, placements
+from shardlint.engine.sharding.manual import annotated_axes
 from shardlint.engine.shown import see, see_result
 from shardlint.engine.trees import named_items
 from shardlint.engine.types import (
@@ -35,6 +36,7 @@ from shardlint.engine.types import (
     ScalarType,
     Type,
     says_something,
+    shape_dialects,
 )
 from shardlint.values import (
     ArrayValue,
@@ -51,6 +53,7 @@ from shardlint.values import (
     Value,
 )
 from shardlint.walking import nodes_of
+from shardtypes.lang import Bindings
 from shardtypes.lang.messages import expected_got
 
 if TYPE_CHECKING:
@@ -387,17 +390,30 @@ def _assign_annotated(
     if isinstance(type_, (AnyType, ScalarType)) and not isinstance(value, Unknown):
         assign(it, frame, node.target, value)
         return True
-    mark = frame.bindings.mark()
-    found = matching.check_at(it, frame, type_, value, frame.bindings, name, given.at)
+    bindings = _scope(it, frame, type_)
+    mark = bindings.mark()
+    found = matching.check_at(it, frame, type_, value, bindings, name, given.at)
     if found is not None:
         it.report(frame, found.code or "ST203", given.at, found.message, found.witness)
-        frame.bindings.rollback(mark)
-        promised = matching.instantiate(it, type_, frame.bindings, matching.Opaque(it))
+        bindings.rollback(mark)
+        promised = matching.instantiate(it, type_, bindings, matching.Opaque(it))
         # either may be meant: what both agree on is known
         assign(it, frame, node.target, join(promised, value))
         return False
-    assign(it, frame, node.target, matching.refine(it, type_, value, frame.bindings))
+    assign(it, frame, node.target, matching.refine(it, type_, value, bindings))
     return True
+
+
+def _scope(it: Interpreter, frame: Frame, type_: Type) -> Bindings:
+    """What is known of the names in the annotation of a local. Those of jaxtyping are sizes of what each device has: in
+    manual code they are not the names of the same function that stand for what all devices have."""
+    if it.view is None or shape_dialects(type_) <= {"shardtypes"}:
+        return frame.bindings
+    function = frame.function
+    if function is None or isinstance(function.node, ir.Lambda):
+        return frame.bindings
+    axes = annotated_axes(it, function.node, function.module)
+    return Bindings() if axes else frame.bindings
 
 
 def _return(it: Interpreter, frame: Frame, node: ir.Return) -> None:

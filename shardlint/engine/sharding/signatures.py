@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shardlint import ir
-from shardlint.engine import matching
+from shardlint.engine import matching, stacked_trees
 from shardlint.engine.annotations import resolve
 from shardlint.engine.field_types import field_types
 from shardlint.engine.types import (
@@ -109,7 +109,7 @@ def _function(it: Interpreter, func: FunctionValue) -> Signature:
         )
         value: Value = Unknown(f"parameter {param.name} has no array annotation")
         if type_ is not None and says_something(type_):
-            value = matching.instantiate(it, type_, bindings, matching.as_symbol)
+            value = _promised(it, type_, bindings)
             types.append(type_)
         parameters.append(
             Parameter(param.name, param.default is None, value, type_, module)
@@ -123,12 +123,18 @@ def _function(it: Interpreter, func: FunctionValue) -> Signature:
         returns = None  # the annotation is wrong, which nobody enforces
     result: Value = Unknown("no array annotation")
     if returns is not None and says_something(returns):
-        result = matching.instantiate(it, returns, bindings, matching.as_symbol)
+        result = _promised(it, returns, bindings)
         types.append(returns)
     splits = any(map(says_axes, types))
     return Signature(
         func.name, tuple(parameters), variadic, result, returns, module, splits
     )
+
+
+def _promised(it: Interpreter, type_: Type, bindings: Bindings) -> Value:
+    """What an annotation promises of an argument or a result."""
+    value = matching.instantiate(it, type_, bindings, matching.as_symbol)
+    return stacked_trees.without_ranks(it, value)
 
 
 def _returns_several(node: ir.Function | ir.Lambda) -> bool:
