@@ -332,12 +332,12 @@ def make_partition_specs(kind: Any, example: Any = None) -> Any:
 
 
 @provide("shardtypes.make_shardings")
-def make_shardings(kind: Any) -> Any:
+def make_shardings(kind: Any, mesh: Any = None, example: Any = None) -> Any:
     from shardtypes.semantics.trees import map_leaves
 
-    return map_leaves(
-        lambda spec: Sharding(meshes.current(), spec), specs_of(kind), is_leaf=_is_spec
-    )
+    specs = make_partition_specs(kind, example)
+    over = meshes.current() if mesh is None else mesh
+    return map_leaves(lambda spec: Sharding(over, spec), specs, is_leaf=_is_spec)
 
 
 def _is_spec(value: Any) -> bool:

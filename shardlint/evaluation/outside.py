@@ -67,6 +67,8 @@ class Outside:
         found = known(f"{self.qualname}<base>")
         if found is None:
             raise NotEvaluable(f"a class below {self.qualname}")
+        if found is object:
+            return ()  # which comes last, whatever the order of the bases
         entries = getattr(found, "__mro_entries__", None)
         return (found,) if entries is None else tuple(entries((found,)))
 

@@ -289,7 +289,7 @@ _MODULES: dict[Any, tuple[str, str]] = {
     string: ("string", "ascii_letters ascii_lowercase ascii_uppercase digits"),
     typing: (
         "typing",
-        "NamedTuple TYPE_CHECKING cast overload final no_type_check Protocol Generic",
+        "NamedTuple TYPE_CHECKING cast overload final no_type_check Protocol",
     ),
     types: ("types", "SimpleNamespace MappingProxyType"),
 }
@@ -301,6 +301,8 @@ provide("typing_extensions.NamedTuple")(typing.NamedTuple)
 for _name in ("Enum", "IntEnum", "Flag", "IntFlag", "StrEnum"):
     provide(f"enum.{_name}<base>")(getattr(enum, _name))
 provide("typing.NamedTuple<base>")(typing.NamedTuple)
+provide("typing.TypedDict<base>")(typing.TypedDict)
+provide("typing_extensions.TypedDict<base>")(typing.TypedDict)
 provide("abc.ABC<base>")(abc.ABC)
 provide("typing.Protocol<base>")(object)
 provide("typing_extensions.Protocol<base>")(object)

@@ -27,17 +27,33 @@ def test_both_forms_are_the_same_type(name: str) -> None:
 
 HEAD = """
 import dataclasses
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypedDict, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.sharding import AxisType
-from shardtypes import Array, f32, pytree_dataclass, typed_shard_map
+from shardtypes import Array, f32, make_shardings, pytree_dataclass, typed_shard_map
 
 mesh = jax.make_mesh((2, 4), ("d", "t"), axis_types=(AxisType.Auto,) * 2)
 x = np.arange(96.0, dtype=np.float32).reshape(8, 12)
+
+
+T = TypeVar("T")
+
+
+class Options(TypedDict):
+    factor: float
+
+
+class Base:
+    options: Options = {"factor": 3.0}
+
+
+class Held(Generic[T], Base):
+    def __init__(self, item: T):
+        self.item = item
 
 
 class Metrics(NamedTuple):
@@ -91,6 +107,12 @@ MAPPED = {
         def f(layer: Layer, x: f32["B/d F/t"]) -> tuple[Layer, f32["B/d F/t"]]:
             return Layer(layer.w + 1, layer.b, layer.power), x ** layer.power * layer.w
         given = layer(3.0), x
+""",
+    "what a generic class holds": """
+        held = Held(jax.device_put(layer(2.0), make_shardings(Layer, mesh)))
+        def f(layer: Layer, x: f32["B/d F/t"]) -> f32["B/d F/t"]:
+            return x * layer.w * Options(**held.options)["factor"]
+        given = held.item, x
 """,
     "what may be left out": """
         def f(x: f32["B/d F/t"], bias: f32["F/t"] | None, scale: f32["F/t"] | None) -> f32["B/d F/t"]:
