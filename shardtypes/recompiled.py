@@ -198,12 +198,15 @@ def _compiled(
     tree = ast.fix_missing_locations(ast.Module([*imports, outer], []))
     flags = code.co_flags & _FUTURES
     module = compile(tree, code.co_filename, "exec", flags=flags, dont_inherit=True)
-    return _find(module, code.co_name, source.node)
+    return _find(module, code.co_name, code.co_firstlineno)
 
 
 def _take_off(node: Function) -> None:
-    """Remove what is evaluated where a function is defined, and has no part in its code."""
-    node.decorator_list = []
+    """Remove what is evaluated where a function is defined, and has no part in its code. That begins in the line of the
+    first decorator."""
+    node.decorator_list = [
+        ast.copy_location(ast.Constant(None), one) for one in node.decorator_list[:1]
+    ]
     node.returns = None
     if hasattr(node, "type_params"):
         node.type_params = []
@@ -217,12 +220,12 @@ def _take_off(node: Function) -> None:
     ]
 
 
-def _find(code: types.CodeType, name: str, node: Function) -> types.CodeType | None:
+def _find(code: types.CodeType, name: str, line: int) -> types.CodeType | None:
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            if constant.co_name == name and constant.co_firstlineno == node.lineno:
+            if constant.co_name == name and constant.co_firstlineno == line:
                 return constant
-            found = _find(constant, name, node)
+            found = _find(constant, name, line)
             if found is not None:
                 return found
     return None
@@ -244,7 +247,6 @@ def _function(
     )
     before[HOOKED] = types.CellType(hooks)
     code = _renamed(code, code.co_qualname, function.__code__.co_qualname)
-    code = code.replace(co_firstlineno=function.__code__.co_firstlineno)
     cells = tuple(before[name] for name in code.co_freevars)
     made = types.FunctionType(
         code, function.__globals__, function.__name__, function.__defaults__, cells
