@@ -267,7 +267,7 @@ class run:
             self._checked(node, owner, closure, (configured(it), None))
         manual, it.events = it.events, {}
         self._function(node, owner, closure, None)
-        both = {key: event for key, event in it.events.items() if key in manual}
+        both = _in_all([it.events, manual])
         it.events = {**both, **before}
 
     def _checked(

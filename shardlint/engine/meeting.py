@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 def meet(it: Interpreter, promised: Value, found: Value) -> Value:
     """What holds of a value that is as ``promised``, and as it was ``found``. The object found stays the one it is,
     unless more is known of it now."""
+    return _meet(it, stacked_trees.without_ranks(it, promised), found)
+
+
+def _meet(it: Interpreter, promised: Value, found: Value) -> Value:
     match promised, found:
         case ArrayValue(dims=dims), Unknown():
             known = outside.operand(it.view, found)
@@ -36,14 +40,14 @@ def meet(it: Interpreter, promised: Value, found: Value) -> Value:
                 else promised
             )
         case _, Unknown():
-            return stacked_trees.without_ranks(it, promised)
+            return promised
         case ArrayValue(), ArrayValue():
             return filled(it, found, promised)
         case SequenceValue(items=wanted), SequenceValue(items=items) if len(
             wanted
         ) == len(items):
             made = tuple(
-                meet(it, one, item) for one, item in zip(wanted, items, strict=True)
+                _meet(it, one, item) for one, item in zip(wanted, items, strict=True)
             )
             return (
                 found
@@ -51,9 +55,9 @@ def meet(it: Interpreter, promised: Value, found: Value) -> Value:
                 else replace(found, items=made)
             )
         case InstanceValue(), InstanceValue() if promised.cls is found.cls:
-            declared = dict(stacked_trees.fields_without_ranks(it, promised))
+            declared = dict(promised.fields)
             fields = tuple(
-                (name, meet(it, declared.pop(name, item), item))
+                (name, _meet(it, declared.pop(name, item), item))
                 for name, item in found.fields
             )
             changed = any(

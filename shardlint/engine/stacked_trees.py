@@ -69,15 +69,6 @@ def without_ranks(it: Interpreter, value: Value) -> Value:
     return _restacked(it, value, None)
 
 
-def fields_without_ranks(
-    it: Interpreter, value: InstanceValue
-) -> tuple[tuple[str, Value], ...]:
-    """The fields of what an annotation promises, likewise."""
-    opened = without_ranks(it, value)
-    assert isinstance(opened, InstanceValue)
-    return opened.fields
-
-
 def _restacked(
     it: Interpreter, value: Value, more: int | None, inside: bool = False
 ) -> Value:

@@ -23,6 +23,7 @@ from shardlint.evaluation.array_annotations import (
     fields_of,
     names_of,
     resolved,
+    with_fields,
 )
 from shardlint.evaluation.errors import NotEvaluable
 from shardlint.evaluation.guards import is_users
@@ -190,12 +191,7 @@ class Maker:
         if defaults and not made_fields:
             return cls()
         found = {name: make() for name, make in defaults.items()} | made_fields
-        if issubclass(cls, tuple):
-            return cls(**found)
-        made = object.__new__(cls)
-        for name, value in found.items():
-            object.__setattr__(made, name, value)
-        return made
+        return with_fields(cls, found)
 
     def _shape(self, kind: ArrayType) -> tuple[int, ...]:
         shape = kind.shape

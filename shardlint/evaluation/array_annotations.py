@@ -6,9 +6,9 @@ import ast
 import functools
 import inspect
 import types
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, is_dataclass
-from typing import Any, ForwardRef, cast
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, is_dataclass
+from typing import Any, ForwardRef
 
 from shardlint.evaluation import guarded_code, meshes
 from shardlint.evaluation.errors import NotEvaluable
@@ -18,6 +18,7 @@ from shardlint.evaluation.mapping import shard_map
 from shardlint.evaluation.meshes import Sharding, Spec
 from shardlint.evaluation.outside import Outside, provide
 from shardlint.evaluation.recording import Where
+from shardlint.evaluation.trees import static_fields
 from shardtypes.lang import Dialect, Shape, ShapeSyntaxError, parse
 from shardtypes.lang.array_names import JAXTYPING_DTYPES, SHARDTYPES_DTYPES
 
@@ -201,7 +202,7 @@ def _specs_of_container(
 def _specs_of_fields(cls: type, prefix: Sequence[tuple[str, ...]], example: Any) -> Any:
     """An object of a class of the program that has specs for its arrays, and of what is no array its value."""
     places = _places(cls)
-    static = _static_fields(cls)
+    static = () if issubclass(cls, tuple) else static_fields(cls)
     found: dict[str, Any] = {}
     for name, kind in fields_of(cls).items():
         if name in static:
@@ -209,20 +210,17 @@ def _specs_of_fields(cls: type, prefix: Sequence[tuple[str, ...]], example: Any)
             continue
         one = getattr(example, name, NO_EXAMPLE)
         found[name] = specs_of(kind, prefix, places.get(name), one)
+    return with_fields(cls, found)
+
+
+def with_fields(cls: type, found: Mapping[str, Any]) -> Any:
+    """An object of a dataclass, whose own code does not run, or a tuple with names."""
     if issubclass(cls, tuple):
         return cls(**found)
     made = object.__new__(cls)
     for name, value in found.items():
         object.__setattr__(made, name, value)
     return made
-
-
-def _static_fields(cls: type) -> frozenset[str]:
-    """The fields of a dataclass that are no part of the tree."""
-    if issubclass(cls, tuple):
-        return frozenset()
-    marked = [one for one in fields(cast(Any, cls)) if one.metadata.get("static")]
-    return frozenset(one.name for one in marked)
 
 
 def _places(cls: type) -> dict[str, Where]:

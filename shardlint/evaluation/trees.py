@@ -202,14 +202,17 @@ def register_fields(cls: type, data: tuple[str, ...], rest: tuple[str, ...]) -> 
 
 def register_dataclass_fields(cls: type) -> type:
     """A dataclass whose fields are children, but for those that are marked as static."""
-    fields = dataclasses.fields(cls)
-    static = tuple(
+    static = static_fields(cls)
+    children = [f.name for f in dataclasses.fields(cls) if f.name not in static]
+    return register_fields(cls, tuple(children), static)
+
+
+def static_fields(cls: type) -> tuple[str, ...]:
+    """The fields of a dataclass that are marked as no part of the tree."""
+    return tuple(
         f.name
-        for f in fields
+        for f in dataclasses.fields(cls)
         if f.metadata.get("static") or f.metadata.get("pytree_node") is False
-    )
-    return register_fields(
-        cls, tuple(f.name for f in fields if f.name not in static), static
     )
 
 

@@ -197,7 +197,7 @@ def _open(call: Call) -> Value:
 def _arrays_in(values: Sequence[Value]) -> Iterator[ArrayValue]:
     for value in values:
         if isinstance(value, ArrayValue):
-            yield adopted(value)
+            yield value
         if isinstance(value, SequenceValue):
             yield from _arrays_in(value.items)
 

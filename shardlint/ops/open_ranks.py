@@ -96,8 +96,8 @@ def _parts(call: Call, value: ArrayValue, rank: int) -> Value | None:
     return CollectionValue(_of_rank(value, rank))
 
 
-#: Functions that give arrays of this rank whatever they are given.
 _OF_TREES = "sum vdot max min norm".split()
+#: Functions that give arrays of this rank whatever they are given.
 _OF_ONE_RANK = {
     "jax.numpy.arange": 1,
     "optax.global_norm": 0,

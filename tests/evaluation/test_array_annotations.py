@@ -8,11 +8,11 @@ from shardlint.evaluation.array_annotations import ArrayType
 from shardlint.evaluation.errors import NotEvaluable
 from shardlint.evaluation.outside import Outside
 from tests.evaluation.running import (
-    NUMBERS,
     assert_computes,
+    computed_by_jax,
     evaluated,
-    in_jax,
     main_of,
+    programs_of,
 )
 
 
@@ -123,33 +123,24 @@ MAPPED = {
 }
 
 
-def typed(body: str) -> str:
-    return HEAD + main_of(
-        f"{body}        return typed_shard_map(f, mesh=mesh)(*given)\n"
-    )
-
-
-@pytest.fixture(scope="module")
-def of_jax(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[object]]:
-    texts = {name: typed(body) for name, body in MAPPED.items()}
-    found: dict[str, list[object]] = in_jax(
-        tmp_path_factory.mktemp("jax"), texts, NUMBERS
-    )
-    return found
+CALL = "        return typed_shard_map(f, mesh=mesh)(*given)\n"
+PROGRAMS = programs_of(HEAD, {name: body + CALL for name, body in MAPPED.items()})
+wanted = computed_by_jax(PROGRAMS)
 
 
 @pytest.mark.parametrize("name", MAPPED)
 def test_signatures_say_how_arguments_and_results_are_sharded(
-    name: str, of_jax: dict[str, list[object]]
+    name: str, wanted: dict[str, list[object]]
 ) -> None:
-    assert_computes(typed(MAPPED[name]), of_jax[name])
+    assert_computes(PROGRAMS[name], wanted[name])
 
 
 def test_of_how_many_objects_a_result_has_nothing_is_known() -> None:
-    text = typed("""
+    body = """
         def f(layers: list[Layer]) -> list[Layer]:
             return layers
         given = ([layer(0.5)],)
-""")
+"""
+    text = HEAD + main_of(body + CALL)
     with pytest.raises(NotEvaluable, match="a container of which it is not known"):
         evaluated(text)

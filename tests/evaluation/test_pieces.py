@@ -7,7 +7,12 @@ from pathlib import Path
 import pytest
 
 from shardlint.cli import main
-from tests.evaluation.running import NUMBERS, assert_computes, in_jax, main_of
+from tests.evaluation.running import (
+    assert_computes,
+    computed_by_jax,
+    main_of,
+    programs_of,
+)
 
 HEAD = """
 import jax
@@ -70,22 +75,13 @@ PROGRAMS = {
 }
 
 
-@pytest.fixture(scope="module")
-def of_jax(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[object]]:
-    texts = {name: _text(body) for name, body in PROGRAMS.items()}
-    found: dict[str, list[object]] = in_jax(
-        tmp_path_factory.mktemp("jax"), texts, NUMBERS
-    )
-    return found
-
-
-def _text(body: str) -> str:
-    return HEAD + main_of(body)
+WHOLE = programs_of(HEAD, PROGRAMS)
+wanted = computed_by_jax(WHOLE)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_they_are_those_of_jax(name: str, of_jax: dict[str, list[object]]) -> None:
-    assert_computes(_text(PROGRAMS[name]), of_jax[name], tolerance=0.0)
+def test_they_are_those_of_jax(name: str, wanted: dict[str, list[object]]) -> None:
+    assert_computes(WHOLE[name], wanted[name], tolerance=0.0)
 
 
 TRAINED = """
@@ -104,7 +100,7 @@ def test_what_is_computed_of_pieces_is_followed(
 ) -> None:
     program = tmp_path / "program.py"
     for mistake, status in (("", 0), (" / x.shape[0]", 1)):
-        text = _text(TRAINED.format(mistake=mistake))
+        text = HEAD + main_of(TRAINED.format(mistake=mistake))
         program.write_text(f'{text}\n\nif __name__ == "__main__":\n    main()\n')
         assert main([str(program), "--no-cache"]) == status
     assert "depends on the number of devices" in capsys.readouterr().out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 
 from shardlint.ops.arrays import ONE, same
 from shardlint.ops.registry import OpError
@@ -25,6 +26,7 @@ from shardtypes.lang import dtypes, format_shape
 from shardtypes.lang.messages import axes_text, sharded_differently
 
 
+@cache
 def elementwise(kind: Kind) -> Rule:
     """The sharding model of a function that treats its operands like that."""
 

@@ -76,18 +76,28 @@ def _distribution(name: str) -> Callable[[Function], Function]:
 
     def register(made: Function) -> Function:
         if name not in _WEAK:
-            made = _strong(made)
+            made = _then(made, beside_constants)
         return lowering(f"{_STATS}.{name}")(made)
 
     return register
 
 
-def _strong(function: Function) -> Function:
+def _then(function: Function, last: Callable[[Array], Array]) -> Function:
+    """A function of what another one gives, with its parameters."""
+
     @wraps(function)
     def made(*args: ArrayLike, **kwargs: ArrayLike) -> Array:
-        return beside_constants(function(*args, **kwargs))
+        return last(function(*args, **kwargs))
 
     return made
+
+
+def _exponential(function: Function) -> Function:
+    return _then(function, e.exp)
+
+
+def _logarithm(function: Function) -> Function:
+    return _then(function, e.log)
 
 
 def _standardised(function: Function, shapes: str, density: bool) -> Function:
@@ -153,22 +163,6 @@ def _by_x(function: Function) -> Function:
 
 #: Distributions for which JAX calls a probability otherwise than most.
 _NAMED_OTHERWISE = {"gumbel_r": _by_p, "gumbel_l": _by_p, "logistic": _by_x}
-
-
-def _exponential(function: Function) -> Function:
-    @wraps(function)
-    def made(*args: ArrayLike, **kwargs: ArrayLike) -> Array:
-        return e.exp(function(*args, **kwargs))
-
-    return made
-
-
-def _logarithm(function: Function) -> Function:
-    @wraps(function)
-    def made(*args: ArrayLike, **kwargs: ArrayLike) -> Array:
-        return e.log(function(*args, **kwargs))
-
-    return made
 
 
 def _declare(distribution: str, shapes: str = "", **functions: Function) -> None:
