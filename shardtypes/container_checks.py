@@ -40,6 +40,7 @@ from shardtypes.fields import (
 from shardtypes.meshes import View
 from shardtypes.scopes import Table
 from shardtypes.sites import Site
+from shardtypes.stacked import stacked_as
 from shardtypes.stacks import is_stack
 from shardtypes.typeguard_checks import (
     CONFIG,
@@ -379,7 +380,7 @@ def _checks_of_subclasses(
         if found is not None:
             return found
         declared = known_field_types(base, args or _default_arguments(base)).types
-        own = known_field_types(cls, _default_arguments(cls))
+        own = known_field_types(stacked_as(base, cls), _default_arguments(cls))
         memo = TypeCheckMemo(module_names(cls), {}, config=CONFIG)
         found = {
             name: compile_part(hint, memo)

@@ -74,9 +74,14 @@ def _require_array(dtype: type[ArrayDType], given: object) -> None:
     import jax
     import numpy as np
 
-    if given in (jax.Array, np.ndarray):
+    if given is jax.Array:
         return
     name = dtype.__name__
+    if given is np.ndarray:
+        raise ShapeStringError(
+            f"{name}[…] annotates arrays of JAX, got numpy.ndarray: write {name}[Array, 'batch/d embed'] and pass what "
+            "jax.numpy.asarray makes of the value, or annotate it with numpy.typing.NDArray"
+        )
     raise ShapeStringError(
         f"{name}[…] takes a shape string, alone or after jax.Array, got {given!r} in front of it: "
         f"write {name}['batch/d embed'] or {name}[Array, 'batch/d embed']"

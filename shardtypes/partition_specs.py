@@ -15,13 +15,14 @@ from jax.sharding import NamedSharding, PartitionSpec
 from shardtypes import messages
 from shardtypes.array_types import array_annotation, holds_itself, meaning
 from shardtypes.dtypes import ArrayType, shape_of_type
-from shardtypes.fields import field_types, is_pytree_dataclass
+from shardtypes.fields import field_types, is_pytree_dataclass, unstacked
 from shardtypes.lang import Shape
 from shardtypes.lang.messages import mesh_without_axis
 from shardtypes.logical_rules import resolve_axes
 from shardtypes.meshes import axes_of_type, current_mesh, entries_of, mesh_sizes
 from shardtypes.pytrees import is_static
 from shardtypes.spec import partition_spec
+from shardtypes.stacked import stacked_as
 
 
 def spec_of(shape: Shape) -> PartitionSpec:
@@ -82,6 +83,9 @@ def map_type(
     origin, args = typing.get_origin(annotation), typing.get_args(annotation)
     base = origin or annotation
     if is_pytree_dataclass(base):
+        if _is_of_subclass(example, base):
+            kind = stacked_as(base, type(example))
+            return map_type(kind, leaf, path, example, many)
         hints = field_types(base, args)
         values = {
             name: _static_value(base, name, example)
@@ -110,6 +114,16 @@ def map_type(
     raise TypeError(
         f"{where}: {_show(annotation)} has no array type; annotate it as f32['…'] or as a pytree_dataclass, "
         "or mark the field static with dataclasses.field(metadata={'static': True})"
+    )
+
+
+def _is_of_subclass(example: Any, base: type) -> bool:
+    """Whether a value is of a class that derives from the one that is declared: another node of a tree."""
+    kind, declared = type(example), unstacked(base)
+    return (
+        is_pytree_dataclass(kind)
+        and issubclass(kind, declared)
+        and kind is not declared
     )
 
 
@@ -144,12 +158,32 @@ def _fitting(members: list[Any], example: Any) -> list[Any]:
 
 def _fits(member: Any, example: Any) -> bool:
     member = meaning(member)
-    if array_annotation(member) is not None:
-        return hasattr(example, "shape")
+    array = array_annotation(member)
+    if array is not None:
+        rank = shape_of_type(array).rank
+        return hasattr(example, "shape") and rank in (None, len(example.shape))
     base = typing.get_origin(member) or member
     if not isinstance(base, type) or typing.is_typeddict(base):
         return True
-    return isinstance(example, base)
+    if not isinstance(example, base):
+        return False
+    if not is_pytree_dataclass(base):
+        return True
+    hints = field_types(base, typing.get_args(member))
+    return all(
+        _may_be(hint, getattr(example, name, NO_EXAMPLE))
+        for name, hint in hints.items()
+        if not is_static(base, name)
+    )
+
+
+def _may_be(annotation: Any, example: Any) -> bool:
+    """Whether the example may be a value of the annotation, one of its members if it is a union."""
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        return any(_may_be(part, example) for part in typing.get_args(annotation))
+    if annotation is type(None):
+        return example is None
+    return _fits(annotation, example)
 
 
 def _map_tree(

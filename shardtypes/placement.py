@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.sharding import NamedSharding
 
 from shardtypes import messages
@@ -16,6 +17,17 @@ from shardtypes.meshes import Sums, current_view, entries_of, format_mesh
 from shardtypes.partition_specs import make_shardings, map_type
 from shardtypes.scopes import Table
 from shardtypes.sites import Site
+
+
+C = TypeVar("C")
+
+
+@overload
+def shard(
+    x: np.ndarray[Any, Any] | complex, annotation: Any, mesh: Any = None
+) -> jax.Array: ...
+@overload
+def shard(x: C, annotation: Any, mesh: Any = None) -> C: ...
 
 
 def shard(x: Any, annotation: Any, mesh: Any = None) -> Any:

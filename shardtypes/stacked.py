@@ -16,7 +16,14 @@ from typing import Any
 from shardtypes.array_types import holds_itself, meaning
 from shardtypes.dtypes import ArrayType
 from shardtypes.errors import ShapeStringError
-from shardtypes.fields import field_types, is_checked_where_made, is_pytree_dataclass
+from shardtypes.fields import (
+    declares_fields,
+    field_types,
+    is_checked_where_made,
+    is_named_tuple,
+    is_pytree_dataclass,
+    unstacked,
+)
 from shardtypes.pytrees import is_static, register
 from shardtypes.spec import Text, parse_text
 
@@ -25,7 +32,8 @@ class Array:
     """``Array['layers', T]`` prepends dimensions to an array type, or to every array field of a dataclass type.
 
     Of a dataclass it makes a subclass: an alias, an annotation and a constructor. The same arguments give the same
-    class.
+    class. Its values are of the dataclass itself, however they are made: by this constructor, ``vmap``, ``scan`` or
+    ``tree.map``. So they are trees of the same structure, and a value is an instance of both classes.
     """
 
     __shardtypes_text__ = True
@@ -60,19 +68,36 @@ def stack(dims: str, inner: Any) -> Any:
     if is_pytree_dataclass(origin):
         return _stack_class(dims, inner)
     if origin is typing.Union or (origin is not None and args):
-        parts = tuple(
-            a if a is type(None) or a is Ellipsis else stack(dims, a) for a in args
+        keys = args[:-1] if _is_mapping(origin) else ()
+        items = (
+            a if a is type(None) or a is Ellipsis else stack(dims, a)
+            for a in args[len(keys) :]
         )
-        if typing.get_origin(inner) in (dict,):
-            parts = (args[0], stack(dims, args[1]))
+        parts = (*keys, *items)
         return (
             typing.Union[parts]  # noqa: UP007 - a tuple of members
             if origin is typing.Union or type(inner).__name__ == "UnionType"
             else origin[parts]
         )
-    raise TypeError(
-        f"Array[{dims!r}, …] needs an array type or a pytree_dataclass, got {inner!r}"
-    )
+    what = f"Array[{dims!r}, …] needs an array type or a pytree_dataclass, got {inner!r}"
+    if is_named_tuple(inner) or declares_fields(inner):
+        what += (
+            f"; make {inner.__name__} a pytree_dataclass, or write a class of its stacks"
+        )
+    raise TypeError(what)
+
+
+def _is_mapping(origin: Any) -> bool:
+    return isinstance(origin, type) and issubclass(origin, Mapping)
+
+
+def stacked_as(base: type, cls: type) -> type:
+    """The class ``cls`` with the dimensions in front that the stacked class ``base`` has."""
+    if "__shardtypes_stack__" not in vars(base) or issubclass(cls, base):
+        return cls
+    dims, inner = vars(base)["__shardtypes_stack__"]
+    made: type = stack(dims, stacked_as(typing.get_origin(inner) or inner, cls))
+    return made
 
 
 class StackedClass(type):
@@ -94,6 +119,23 @@ class StackedClass(type):
             dims = ast.literal_eval(name[len(base.__name__) + 1 : -1])
             return stack(dims, namespace.get("__orig_bases__", bases)[0])
         return super().__new__(cls, name, bases, namespace, **options)
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        """A value of the class that is stacked: JAX compares the classes of trees."""
+        made = super().__call__(*args, **kwargs)
+        if "__shardtypes_stack__" in vars(cls):
+            object.__setattr__(made, "__class__", unstacked(cls))
+        return made
+
+    @property
+    def __signature__(cls) -> inspect.Signature:
+        whole = inspect.signature(cls.__init__)
+        return whole.replace(parameters=list(whole.parameters.values())[1:])
+
+    def __instancecheck__(cls, value: Any) -> bool:
+        if "__shardtypes_stack__" in vars(cls):
+            return isinstance(value, unstacked(cls))
+        return super().__instancecheck__(value)
 
     def __setattr__(cls, name: str, value: Any) -> None:
         setter = sys._getframe(1).f_globals.get("__name__", "")

@@ -16,7 +16,8 @@ from shardlint.evaluation.guarded_code import PLACES
 from shardlint.evaluation.guards import MARK, NAMES, changed, is_users
 from shardlint.evaluation.mapping import shard_map
 from shardlint.evaluation.meshes import Sharding, Spec
-from shardlint.evaluation.outside import Outside, provide
+from shardlint.evaluation.outside import KNOWN, Outside, provide
+from shardlint.evaluation.pieces import UnknownSharding
 from shardlint.evaluation.recording import Where
 from shardlint.evaluation.trees import static_fields
 from shardtypes.lang import Dialect, Shape, ShapeSyntaxError, parse
@@ -348,8 +349,20 @@ def _shard(x: Any, *rest: Any, **options: Any) -> Any:
 
 
 @provide("shardtypes.check")
+@provide("shardtypes.check_size")
+@provide("shardtypes.install_import_hook")
 def _check(*args: Any) -> None:
     """Shapes are checked elsewhere."""
+
+
+@provide("shardtypes.layout")
+def _layout(x: Any, mesh: Any = None) -> UnknownSharding:
+    """What programs print of an array."""
+    return UnknownSharding()
+
+
+provide("shardtypes.enabled")(KNOWN["contextlib.nullcontext"])
+provide("shardtypes.Scope")(KNOWN["contextlib.nullcontext"])
 
 
 @provide("shardtypes.is_fully_sharded")

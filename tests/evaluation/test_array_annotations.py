@@ -34,7 +34,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.sharding import AxisType
-from shardtypes import Array, f32, make_shardings, pytree_dataclass, typed_shard_map
+from shardtypes import Array, enabled, f32, layout, make_shardings, pytree_dataclass, shard, typed_shard_map
 
 mesh = jax.make_mesh((2, 4), ("d", "t"), axis_types=(AxisType.Auto,) * 2)
 x = np.arange(96.0, dtype=np.float32).reshape(8, 12)
@@ -113,6 +113,13 @@ MAPPED = {
         def f(layer: Layer, x: f32["B/d F/t"]) -> f32["B/d F/t"]:
             return x * layer.w * Options(**held.options)["factor"]
         given = held.item, x
+""",
+    "layouts that a program prints, and values that it places": """
+        enabled(False)
+        def f(x: f32["B/d F/t"]) -> f32["B/d F/t"]:
+            return x * 2
+        given = (shard(jnp.asarray(x), f32["B/d F/t"]),)
+        print(layout(given[0]), layout(given[0]) == layout(f32["8/d 12/t"]))
 """,
     "what may be left out": """
         def f(x: f32["B/d F/t"], bias: f32["F/t"] | None, scale: f32["F/t"] | None) -> f32["B/d F/t"]:

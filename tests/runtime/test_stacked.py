@@ -11,12 +11,13 @@ import typing
 from abc import ABC
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypedDict, TypeVar
 
 import cloudpickle
 import jax
 import jax.numpy as jnp
 import pytest
+from jaxtyping import Float
 from typeguard import TypeCheckError
 
 import shardtypes as st
@@ -63,13 +64,22 @@ class Grown(Layers):
 
 
 W, B = jnp.ones((4, 2, 3)), jnp.ones((4, 3))
+KINDS: dict[str, Any] = {
+    "layers": Layers,
+    "frozen": Array["layers/t", Frozen],
+    "generic": Array["layers", Pair[f32["A"]]],
+    "nested": Array["layers", Block],
+    "twice": Array["steps", Array["layers", Layer]],
+    "any rank": Array["... n", Layer],
+    "subclass": Grown,
+}
 VALUES: dict[str, Any] = {
     "layers": Layers(w=W, b=B, name="q"),
-    "frozen": Array["layers/t", Frozen](w=W),
-    "generic": Array["layers", Pair[f32["A"]]](x=B, y=B.astype(int)),
-    "nested": Array["layers", Block](one=Layers(w=W), many=[Layers(w=W, b=B)]),
-    "twice": Array["steps", Array["layers", Layer]](w=W[None]),
-    "any rank": Array["... n", Layer](w=W),
+    "frozen": KINDS["frozen"](w=W),
+    "generic": KINDS["generic"](x=B, y=B.astype(int)),
+    "nested": KINDS["nested"](one=Layers(w=W), many=[Layers(w=W, b=B)]),
+    "twice": KINDS["twice"](w=W[None]),
+    "any rank": KINDS["any rank"](w=W),
     "subclass": Grown(w=W, z=jnp.ones(2)),
 }
 
@@ -95,9 +105,11 @@ def same(a: Any, b: Any) -> bool:
 @pytest.mark.parametrize("name", VALUES)
 def test_it_is_copied(name: str, way: str) -> None:
     value, send = VALUES[name], WAYS[way]
-    assert send(type(value)) is type(value) and same(send(value), value)
-    assert send([type(value), value])[0] is type(value)
-    assert send(list[type(value)]) == list[type(value)]
+    assert same(send(value), value)
+    for kind in (type(value), KINDS[name]):
+        assert send(kind) is kind
+        assert send([kind, value])[0] is kind
+        assert send(list[kind]) == list[kind]
 
 
 @pytest.mark.parametrize(
@@ -115,7 +127,7 @@ def test_it_reaches_another_process(
     program.write_text(
         "import pickle, sys, jax\nsys.path.insert(0, sys.argv[1])\n"
         "kind, value = pickle.load(open(sys.argv[1] + '/sent', 'rb'))\nimport stacked_model\n"
-        "assert kind is stacked_model.Layers is type(value), kind\n"
+        "assert kind is stacked_model.Layers and type(value) is stacked_model.Layer, kind\n"
         "assert [leaf.shape for leaf in jax.tree.leaves(value)] == [(4, 2, 3)]\nprint(kind.__annotations__)\n"
     )
     sys.path.insert(0, str(tmp_path))
@@ -165,8 +177,7 @@ def test_names_equality_and_methods() -> None:
         and Layers.__module__ == __name__
     )
     assert repr(Layers) == f"<class '{__name__}.Layer['layers']'>"
-    assert repr(Layers(w=1, b=2)) == "Layer['layers'](w=1, b=2, name='x')"
-    assert Layers(w=1) == Layers(w=1) != Layers(w=2) and Layers(w=1) != Layer(w=1)
+    assert Layers(w=1) == Layers(w=1) != Layers(w=2)
     assert (
         issubclass(Layers, Layer)
         and Array["layers ", Layer] is Layers is Array[b"layers", Layer]
@@ -174,6 +185,19 @@ def test_names_equality_and_methods() -> None:
     assert Layers(w=W).total() == 24 and dataclasses.replace(Layers(w=W), b=B).b is B
     assert hash(Layers) == hash(Array["layers", Layer])
     assert jax.tree.map(lambda x: x.shape, Layers(w=W)) == Layers(w=(4, 2, 3))
+
+
+def test_its_values_are_of_the_class_that_is_stacked() -> None:
+    made = Layers(w=W, b=B, name="q")
+    assert type(made) is Layer and made == Layer(w=W, b=B, name="q")
+    assert isinstance(made, Layers) and not isinstance(B, Layers)
+    assert type(KINDS["frozen"](w=W)) is Frozen
+    assert type(KINDS["twice"](w=W)) is Layer
+    assert repr(Layers(w=1, b=2)) == "Layer(w=1, b=2, name='x')"
+    # a class that derives from one has values of its own
+    grown = Grown(w=W, z=jnp.ones(2))
+    assert type(grown) is Grown and isinstance(grown, Layers)
+    assert not isinstance(made, Grown)
 
 
 def test_it_is_checked_as_what_it_says() -> None:
@@ -269,3 +293,49 @@ def test_a_stack_may_be_made_from_another() -> None:
     assert doubled(layers).w.shape == (8, 2, 3)
     with pytest.raises(ShapeError, match="dimension 0 is 4, expected 2\\*n = 8"):
         kept(layers)
+
+
+class OfJaxtyping(NamedTuple):
+    v: Float[jax.Array, "2"]
+    w: Float[jax.Array, "2 n"]
+
+
+class TypedOfJaxtyping(TypedDict):
+    v: Float[jax.Array, "2"]
+    w: Float[jax.Array, "2 n"]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [OfJaxtyping, tuple[OfJaxtyping, int], OfJaxtyping | None, TypedOfJaxtyping],
+    ids=["named tuple", "in a tuple", "optional", "typed dict"],
+)
+def test_a_stack_of_what_other_annotations_describe_is_counted(kind: Any) -> None:
+    @typechecked
+    def f(state: kind) -> None: ...  # type: ignore[valid-type]  # made when it runs
+
+    v, w = jnp.ones((5, 2)), jnp.ones((5, 2, 3))
+
+    def given(v: jax.Array, w: jax.Array) -> Any:
+        if kind is TypedOfJaxtyping:
+            return {"v": v, "w": w}
+        one = OfJaxtyping(v, w)
+        return (one, 1) if typing.get_origin(kind) is tuple else one
+
+    st._stats.reset()
+    f(given(v[0], w[0]))
+    assert not st._stats.snapshot()["not_possible"]
+    for stack in (given(v, w), given(v[None], w[None])):
+        st._stats.reset()
+        f(stack)
+        (why,) = st._stats.snapshot()["not_possible"]
+        assert "a stack, annotated as one of its values" in why
+    for wrong in (given(v, w[0]), given(v[:, :1], w), given(v.astype(int), w)):
+        with pytest.raises(TypeCheckError):
+            f(wrong)
+    with pytest.raises(TypeCheckError):
+        typechecked(_alone)(v)
+
+
+def _alone(x: Float[jax.Array, "2"]) -> None:
+    """An array that is annotated by itself is no stack of one."""

@@ -245,7 +245,7 @@ def placed(value: Value, sharding: Value, mesh: MeshValue | None = None) -> Valu
         case ArrayValue(dims=dims), SpecValue() | ShardingValue() if dims is not None:
             spec = spec_of(sharding)
             if spec is None or spec.entries is None or len(spec.entries) > len(dims):
-                return _unplaced(value)
+                return unplaced(value)
             entries = (*spec.entries, *[()] * (len(dims) - len(spec.entries)))
             new = tuple(
                 Dimension(dim.size, axes)
@@ -279,23 +279,40 @@ def placed(value: Value, sharding: Value, mesh: MeshValue | None = None) -> Valu
                 (name, placed(item, sharding, mesh)) for name, item in fields
             )
             return InstanceValue(value.cls, fields, value.prefix)
+        case InstanceValue(fields=fields), InstanceValue(fields=ones) if (
+            value.cls is sharding.cls
+        ):
+            by_name = dict(ones)
+            fields = tuple(
+                (name, placed(item, by_name.get(name, NONE), mesh))
+                for name, item in fields
+            )
+            return InstanceValue(value.cls, fields, value.prefix)
+        case DictValue(items=entries_), DictValue(items=ones_):
+            by_key = dict(ones_)
+            return DictValue(
+                tuple(
+                    (key, placed(item, by_key.get(key, NONE), mesh))
+                    for key, item in entries_
+                )
+            )
         case _:
-            return _unplaced(value)
+            return unplaced(value)
 
 
-def _unplaced(value: Value) -> Value:
+def unplaced(value: Value) -> Value:
     """The value, where it lies not known."""
     match value:
         case ArrayValue(dims=dims) if dims is not None:
             return _with(value, tuple(Dimension(dim.size) for dim in dims))
         case SequenceValue(items=items):
-            return SequenceValue(tuple(map(_unplaced, items)), value.kind, value.names)
+            return SequenceValue(tuple(map(unplaced, items)), value.kind, value.names)
         case DictValue(items=entries):
-            return DictValue(tuple((key, _unplaced(item)) for key, item in entries))
+            return DictValue(tuple((key, unplaced(item)) for key, item in entries))
         case InstanceValue(fields=fields):
             return InstanceValue(
                 value.cls,
-                tuple((name, _unplaced(item)) for name, item in fields),
+                tuple((name, unplaced(item)) for name, item in fields),
                 value.prefix,
             )
         case _:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from shardlint import ir
+from shardlint.engine import matching
 from shardlint.engine.annotations import resolve
 from shardlint.engine.libraries import knows
 from shardlint.engine.sharding import (
@@ -22,6 +25,8 @@ from shardlint.engine.sharding.specs import (
     shown,
     spec_of,
 )
+from shardlint.engine.trees import map_leaves
+from shardlint.engine.types import says_something
 from shardlint.ops.arrays import UNKNOWN_ARRAY, dims_of, sizes_argument
 from shardlint.values import (
     ArrayValue,
@@ -33,6 +38,7 @@ from shardlint.values import (
     SpecValue,
     Value,
 )
+from shardtypes.lang import Bindings
 
 _CONSTRAINT = frozenset({"jax.lax.with_sharding_constraint"})
 _PUT = frozenset({"jax.device_put"})
@@ -143,9 +149,62 @@ def of_type(site: Site) -> Value | None:
         return None
     type_ = resolve(site.it, site.operands[0], site.frame.module)
     specs = laid_out(site.it, type_, rules_in_force.may_name_axes(site.it))
-    return (
-        _on_a_mesh(specs, site.frame.mesh) if site.name == "make_shardings" else specs
+    if site.name != "make_shardings":
+        return specs
+    return _on_a_mesh(specs, _mesh(site, site.given("annotation", "mesh")))
+
+
+def _mesh(site: Site, given: dict[str, Value]) -> MeshValue | None:
+    """The mesh that is given, or that in force."""
+    mesh = given.get("mesh")
+    return mesh if isinstance(mesh, MeshValue) else site.frame.mesh
+
+
+@knows(("shardtypes.shard",))
+def shard(site: Site) -> Value | None:
+    """``shard(x, T)``: the value, placed as its type says. Names stand for sizes of this value alone."""
+    given = site.given("x", "annotation", "mesh")
+    operand = site.operand(1, "annotation")
+    if operand is None or "x" not in given:
+        return None
+    if site.it.view is not None:
+        return given["x"]  # what one device has is where it is
+    type_ = resolve(site.it, operand, site.frame.module)
+    if not says_something(type_):
+        return checks.unplaced(given["x"])
+    value, bindings = map_leaves(given["x"], _as_jax_has_it), Bindings()
+    where = site.operand(0, "x") or operand
+    what = "the value"
+    found = matching.check_at(
+        site.it, site.frame, type_, value, bindings, what, where.at
     )
+    if found is not None:
+        if not found.kind:  # JAX makes arrays of numbers, too
+            site.report("ST202", where.at, found.message, found.declared, found.witness)
+        return checks.unplaced(value)
+    value = matching.refine(site.it, type_, value, bindings)
+    own = _mesh(site, given)
+    named = rules_in_force.may_name_axes(site.it)
+    shardings = _on_a_mesh(laid_out(site.it, type_, named), own)
+    for array, one, name in checks.pairs(value, shardings, what):
+        spec = spec_of(one)
+        axes = checks.mesh_axes(site, one)
+        if spec is not None and not (
+            checks.check_axes(site, spec, axes, operand)
+            and checks.check_array(site, array, spec, axes, operand, name, "refused")
+        ):
+            return value
+    result = checks.placed(value, shardings, own)
+    return placements.note(site, result, shardings, operand)
+
+
+def _as_jax_has_it(value: Value) -> Value:
+    """An array whose sharding is not known yet; of one of NumPy's JAX decides which dtype it has."""
+    if not isinstance(value, ArrayValue) or value.manual:
+        return value
+    if value.numpy:
+        value = replace(value, numpy=False, dtype=None)
+    return checks.unplaced(value)
 
 
 def _on_a_mesh(specs: Value, mesh: MeshValue | None) -> Value:
