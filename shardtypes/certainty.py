@@ -86,6 +86,16 @@ def mesh_to_lie_on(error: Exception | None) -> Any:
     )
 
 
+def lacks_surroundings(error: Exception | None) -> bool:
+    """Whether an error says that a mesh, one of its axes, or another kind of axes is missing around the function."""
+    if error is None:
+        return False
+    found = unbound_axis(error), mesh_to_lie_on(error)
+    if any(one is not None for one in found):
+        return True
+    return needs_mesh(error) or auto_axes_refused(error) or bool(missing_axes(error))
+
+
 def _frames(error: BaseException) -> Iterator[FrameType]:
     tb = error.__traceback__
     while tb is not None:

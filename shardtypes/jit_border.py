@@ -121,6 +121,24 @@ def is_compiled(frame: FrameType | None) -> bool:
     return found and not only_traced
 
 
+def is_placed_by_jit(function: str) -> bool:
+    """Whether what a checked function returns goes to ``jit`` and nowhere else, which places it by its
+    ``out_shardings``."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        names = frame.f_locals
+        jit_info = names.get("ji", names.get("jit_info"))
+        leaves = getattr(jit_info, "out_shardings_leaves", None)
+        if leaves is not None:
+            return any(type(leaf).__name__ != "UnspecifiedValue" for leaf in leaves)
+        package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        is_itself = frame.f_code.co_name == function.rpartition(".")[2]
+        if package not in ("jax", "shardtypes") and not is_itself:
+            return False
+        frame = frame.f_back
+    return False
+
+
 def _check_ahead(frame: FrameType | None, program: Any) -> None:
     """``jit(f).lower(…)``: the function and its arguments are in the frames of the call."""
     __tracebackhide__ = True

@@ -372,6 +372,8 @@ def layout_of_sharding(
     rank = len(shape)
     if isinstance(sharding, NamedSharding):
         dims = axes_of_spec(sharding.spec, rank)
+        if dims is not None:
+            dims = dims[:rank]  # a key's spec may have entries for its words, too
         sums = sums | Sums.of(sharding.spec)
         return Layout(
             shape,

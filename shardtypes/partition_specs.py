@@ -139,7 +139,7 @@ def _map_union(
     optional = type(None) in args
     if optional and example is None:
         return None
-    members = _fitting([a for a in args if a is not type(None)], example)
+    members = members_fitting(annotation, example)
     results = [map_type(a, leaf, path, example, many) for a in members]
     if any(result != results[0] for result in results[1:]):
         raise TypeError(
@@ -148,8 +148,9 @@ def _map_union(
     return many(type(None), results[0]) if optional else results[0]
 
 
-def _fitting(members: list[Any], example: Any) -> list[Any]:
-    """The members of a union whose values may be like the example; all where none is."""
+def members_fitting(union: Any, example: Any) -> list[Any]:
+    """The members of a union whose values may be like the example; all where none is. None is left out."""
+    members = [part for part in typing.get_args(union) if part is not type(None)]
     if example is NO_EXAMPLE:
         return members
     fitting = [member for member in members if _fits(member, example)]

@@ -18,7 +18,6 @@ from shardtypes.partition_specs import make_shardings, map_type
 from shardtypes.scopes import Table
 from shardtypes.sites import Site
 
-
 C = TypeVar("C")
 
 

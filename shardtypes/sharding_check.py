@@ -15,6 +15,7 @@ from shardtypes import _stats
 from shardtypes.beneath import Beneath, beneath
 from shardtypes.compiler_answers import request
 from shardtypes.declared_array import DeclaredArray
+from shardtypes.jit_border import is_placed_by_jit
 from shardtypes.layouts import Layout, layout_of
 from shardtypes.logical_rules import rules_in_force
 from shardtypes.manual_view import check_manual
@@ -226,7 +227,9 @@ def _check_traced(
     explicit = axes_of_type(own, "Explicit") if own is not None else frozenset()
     if explicit:
         reason = compare_types(spec, declared, aval, own, explicit)
-        if reason:
+        if reason and site.is_result and is_placed_by_jit(site.function):
+            _stats.count_not_possible("what out_shardings make of a result", site)
+        elif reason:
             report(spec, reason, value, own, site)
         elif _stats.recording:
             count_agreement(

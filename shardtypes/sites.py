@@ -25,6 +25,11 @@ class Site:
         return self.role.startswith("variable ")
 
     @property
+    def is_result(self) -> bool:
+        """Whether it is what a function returns, or a part of that."""
+        return self.role.startswith("the result")
+
+    @property
     def qualified(self) -> str:
         """The function with its module, as reports of a whole project name it."""
         return (

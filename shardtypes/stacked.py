@@ -79,11 +79,11 @@ def stack(dims: str, inner: Any) -> Any:
             if origin is typing.Union or type(inner).__name__ == "UnionType"
             else origin[parts]
         )
-    what = f"Array[{dims!r}, …] needs an array type or a pytree_dataclass, got {inner!r}"
+    what = (
+        f"Array[{dims!r}, …] needs an array type or a pytree_dataclass, got {inner!r}"
+    )
     if is_named_tuple(inner) or declares_fields(inner):
-        what += (
-            f"; make {inner.__name__} a pytree_dataclass, or write a class of its stacks"
-        )
+        what += f"; make {inner.__name__} a pytree_dataclass, or write a class of its stacks"
     raise TypeError(what)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import enum
 import inspect
@@ -17,12 +16,17 @@ from typing import Any
 
 import jax
 
+from shardtypes.array_types import array_annotation, meaning
 from shardtypes.checked import _MISSING, evaluated_hints
 from shardtypes.dtypes import ArrayType, shape_of_type
-from shardtypes.fields import field_types, is_pytree_dataclass
+from shardtypes.fields import (
+    is_named_tuple,
+    is_pytree_dataclass,
+    known_field_types,
+)
 from shardtypes.jaxtyping_types import translated
 from shardtypes.lang import Shape
-from shardtypes.partition_specs import map_type
+from shardtypes.partition_specs import map_type, members_fitting
 from shardtypes.pytrees import is_static
 from shardtypes.trace_forms import bound_arguments, example_of, innermost
 from shardtypes.trace_guesses import CannotTell, Guess, guess_of, of_defaults
@@ -281,13 +285,41 @@ def sizes_of_examples(f: Any, parameters: list[Argument]) -> dict[str, int]:
     if owner is not None and is_pytree_dataclass(type(owner)):
         given.insert(0, (type(owner), owner))
     for hint, value in given:
-        # Without an array type, or of another structure: the checks say so.
-        with contextlib.suppress(TypeError, ValueError):
-            tree = map_type(hint, lambda a: a, example=value)
-            jax.tree_util.tree_map(
-                note, tree, value, is_leaf=lambda x: isinstance(x, ArrayType)
-            )
+        for annotation, part in _annotated_parts(hint, value):
+            note(annotation, part)
     return found
+
+
+def _annotated_parts(hint: Any, value: Any) -> Iterator[tuple[ArrayType, Any]]:
+    """The parts of a value of which its annotation says something, as far as it is of that structure."""
+    hint = meaning(hint)
+    array = array_annotation(hint)
+    if array is not None:
+        yield array, value
+        return
+    base, args = typing.get_origin(hint) or hint, typing.get_args(hint)
+    pairs: list[tuple[Any, Any]] = []
+    if base in (typing.Union, types.UnionType):
+        pairs = [(part, value) for part in members_fitting(hint, value)[:1]]
+    elif is_pytree_dataclass(base) or is_named_tuple(base):
+        types_of = (
+            known_field_types(base, args).types if isinstance(value, base) else {}
+        )
+        pairs = [(t, getattr(value, name, None)) for name, t in types_of.items()]
+    elif typing.is_typeddict(base) and isinstance(value, dict):
+        types_of = known_field_types(base, args).types
+        pairs = [(t, value.get(name)) for name, t in types_of.items()]
+    elif base is tuple and isinstance(value, tuple):
+        several = len(args) == 2 and args[1] is Ellipsis
+        pairs = list(
+            zip(args[:1] * len(value) if several else args, value, strict=False)
+        )
+    elif isinstance(value, dict):
+        pairs = [(part, item) for part in args[1:] for item in value.values()]
+    elif isinstance(value, (list, tuple)):
+        pairs = [(part, item) for part in args[:1] for item in value]
+    for part, item in pairs:
+        yield from _annotated_parts(part, item)
 
 
 def _self_type(
@@ -316,7 +348,7 @@ def _need_static_fields(hint: Any, path: str) -> None:
             _need_static_fields(part, path)
         return
     fields = {field.name: field for field in dataclasses.fields(base)}
-    for name, inner in field_types(base, typing.get_args(hint)).items():
+    for name, inner in known_field_types(base, typing.get_args(hint)).types.items():
         field = fields[name]
         if not is_static(base, name):
             _need_static_fields(inner, f"{path}.{name}")
@@ -335,6 +367,8 @@ def has_arrays(hint: Any) -> bool:
         map_type(hint, lambda a: found.append(a), many=lambda c, item: item)
     except TypeError:
         return bool(found)
+    except NameError:  # of a class: what it holds is asked where its arrays are made
+        return True
     return bool(found)
 
 
@@ -350,7 +384,7 @@ def shapes_of(parameters: list[Argument]) -> Iterator[Shape]:
             try:
                 map_type(argument.annotation, found.append, many=lambda c, item: item)
             # such as a union: which of its members is meant?
-            except TypeError as error:
+            except (TypeError, NameError) as error:
                 raise CannotTell(
                     f"{error}: give an example of {argument.parameter.name!r}"
                 ) from None
@@ -366,7 +400,7 @@ def numbers_in(argument: Argument) -> list[Any]:
         base = typing.get_origin(hint) or hint
         waiting += typing.get_args(hint)
         if is_pytree_dataclass(base):
-            waiting += field_types(base, typing.get_args(hint)).values()
+            waiting += known_field_types(base, typing.get_args(hint)).types.values()
             found += [
                 f.default for f in dataclasses.fields(base) if is_static(base, f.name)
             ]

@@ -46,14 +46,24 @@ class Fit:
 
 
 @dataclass(frozen=True)
+class Known:
+    """Numbers that a size may have to equal: ``pool``, those of configurations; ``constants``, those that have a name
+    of their own, as ``LAYERS`` has; ``called``, those that a configuration has by the name of a size; ``given``, the
+    sizes of arrays that are given as examples."""
+
+    pool: frozenset[int]
+    constants: frozenset[int] = frozenset()
+    called: Mapping[str, int] = field(default_factory=dict)
+    given: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True)
 class Fitter:
-    """``pool``: the numbers of configurations; ``constants``: those that have a name of their own, as ``LAYERS`` has;
-    ``direct`` and ``fields``: the names that only annotations of the
+    """``direct`` and ``fields``: the names that only annotations of the
     signature have, and those that only fields of dataclasses have; ``starts``: the sizes to begin with, the best last.
     """
 
-    pool: frozenset[int]
-    constants: frozenset[int]
+    known: Known
     direct: frozenset[str]
     fields: frozenset[str]
     starts: list[Sizes]
@@ -66,7 +76,7 @@ class Fitter:
 
     def _suggested(self, fit: Fit, trial: Any) -> Iterator[Fit]:
         mentioned = _numbers_in(trial.error)
-        configured = closed(self.pool)
+        configured = closed(self.known.pool)
         for sizes in self._of_reshape(fit, trial, configured):
             yield replace(fit, fixed={**fit.fixed, **sizes})
         for name, value in trial.sizes.items():
@@ -77,6 +87,9 @@ class Fitter:
                 if number % factor:
                     continue
                 fixed = {**fit.fixed, name: number}
+                if number == self.known.called.get(name):
+                    yield replace(fit, fixed=fixed)
+                    continue
                 if (
                     number in configured
                     and number > _FEW
@@ -85,7 +98,8 @@ class Fitter:
                     yield replace(fit, fixed=fixed)
                     continue
                 words = self._words(name, number, trial) if number % value else None
-                if words is None and number in self.constants and number <= _FEW:
+                is_named = number in self.known.constants and number <= _FEW
+                if number in self.known.given or (words is None and is_named):
                     words = f"{name} = {number}"
                 if words is not None:
                     yield replace(fit, fixed=fixed, equal=(*fit.equal, words))
@@ -115,13 +129,15 @@ class Fitter:
         )
         numbers = sorted(
             (n for n in configured if count % n == 0),
-            key=lambda n: (n not in self.pool, n),
+            key=lambda n: (n not in self.known.pool, n),
         )
         if rest or not 0 < len(free) <= _MOST_AT_ONCE or len(numbers) > _MOST_NUMBERS:
             return []
         chosen = itertools.product(numbers, repeat=len(free))
         fitting = [sizes for sizes in chosen if math.prod(sizes) == count]
-        fitting.sort(key=lambda sizes: sum(size not in self.pool for size in sizes))
+        fitting.sort(
+            key=lambda sizes: sum(size not in self.known.pool for size in sizes)
+        )
         return [
             dict(zip(free, sizes, strict=True)) for sizes in fitting[:_MOST_RESHAPES]
         ]
@@ -215,6 +231,29 @@ def numbers_of(values: Sequence[Any]) -> frozenset[int]:
         seen.add(id(value))
         waiting += [(part, depth + 1) for part in _parts(value)]
     return frozenset(number for number in found if 1 < number < _LARGEST)
+
+
+def numbers_called(values: Sequence[Any]) -> dict[str, int]:
+    """The integers that configurations have by name, as ``cfg.layers``; none of a name that stands for several."""
+    found: dict[str, set[int]] = {}
+    for value in values:
+        for name, number in _named_parts(value):
+            if isinstance(number, int) and not isinstance(number, bool):
+                found.setdefault(name, set()).add(number)
+    return {
+        name: next(iter(numbers))
+        for name, numbers in found.items()
+        if len(numbers) == 1
+    }
+
+
+def _named_parts(value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        yield from ((key, part) for key, part in value.items() if isinstance(key, str))
+    elif hasattr(value, "_fields"):
+        yield from zip(value._fields, value, strict=True)
+    elif not isinstance(value, (type, types.ModuleType, types.FunctionType)):
+        yield from getattr(value, "__dict__", {}).items()
 
 
 def _parts(value: Any) -> Iterator[Any]:

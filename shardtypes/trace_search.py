@@ -17,6 +17,7 @@ from jax import export
 
 from shardtypes import _stats
 from shardtypes.certainty import (
+    lacks_surroundings,
     needs_mesh,
     raised_by_program,
     unbound_axis,
@@ -27,7 +28,7 @@ from shardtypes.errors import ShardTypeError, TypeCheckError
 from shardtypes.lang import Size
 from shardtypes.switches import enabled
 from shardtypes.trace_calls import Call
-from shardtypes.trace_fits import Fit, Fitter
+from shardtypes.trace_fits import Fit, Fitter, Known
 from shardtypes.trace_guesses import CannotTell
 from shardtypes.trace_needs import Needs, size_of, watched
 from shardtypes.trace_series import CHAINS, COMPOSITES, FAR_APART, PRIMES
@@ -115,11 +116,11 @@ class Search:
     def run(
         self,
         sizes: Sizes,
-        pool: frozenset[int],
+        known: Known,
         direct: frozenset[str],
         fields: frozenset[str],
     ) -> None:
-        """Fill ``paths`` and ``trials``. ``pool`` are numbers of configurations, which a size may have to equal, and
+        """Fill ``paths`` and ``trials``. ``known`` are numbers that a size may have to equal, and
         ``direct`` and ``fields`` the names of sizes that only the signature and only fields of dataclasses have."""
         self.paths = _explore(self.call, sizes)
         if isinstance(self.paths[-1].error, CannotTell):
@@ -141,16 +142,22 @@ class Search:
         if self.wrong:
             self._try_chains(sizes, backwards=False)
             self._try_chains(sizes, backwards=True)
-        if self.wrong:
+        if self.wrong and not self.of("broken"):
+            self.beyond = self._error_of_surroundings()
+        if self.wrong and self.beyond is None:
             self._fit(
                 Fitter(
-                    pool,
-                    self.call.configured.constants,
+                    known,
                     direct,
                     fields,
                     [path.sizes for path in self.paths] or [sizes],
                 )
             )
+
+    def _error_of_surroundings(self) -> Exception | None:
+        """What the program lacks around it at sizes that it accepts up to there, whatever it says of others."""
+        errors = [*(t.error for t in self.trials), *(path.error for path in self.paths)]
+        return next(filter(lacks_surroundings, errors), None)
 
     @property
     def looped(self) -> frozenset[str]:

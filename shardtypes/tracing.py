@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
+import jax
 from jax.sharding import AbstractMesh, AxisType
 
 from shardtypes.array_types import array_annotation
@@ -36,6 +37,7 @@ from shardtypes.checks_in_place import checks_in_place, reached
 from shardtypes.dtypes import shape_of_type
 from shardtypes.errors import ShapeStringError, ShardTypeError, TypeCheckError
 from shardtypes.function_names import display_name
+from shardtypes.given_meshes import mesh_of
 from shardtypes.jaxtyping_types import translated
 from shardtypes.kept_meshes import forgetting_meshes
 from shardtypes.lang import Shape, format_witness
@@ -50,7 +52,7 @@ from shardtypes.trace_arguments import (
     sizes_of_examples,
 )
 from shardtypes.trace_calls import Call, Configured, Surroundings
-from shardtypes.trace_fits import numbers_of
+from shardtypes.trace_fits import Known, numbers_called, numbers_of
 from shardtypes.trace_forms import innermost, mappings
 from shardtypes.trace_guesses import CannotTell, shown
 from shardtypes.trace_own_names import (
@@ -120,12 +122,21 @@ def trace(
         f: The function.
         examples: Arguments to use in place of made ones; needed for parameters that are neither annotated arrays nor
             have a default, and for static fields without one.
-        mesh: A mesh, concrete or abstract and of any size, on which shardings are checked too where its axes are
-            Explicit.
+        mesh: A mesh, concrete or abstract and of any size, or the sizes of its axes, as ``{'d': 2, 't': 4}`` or
+            ``'d=2,t=4'`` (which are Explicit then). Shardings are checked where axes are Explicit.
         sizes: The sizes of names that are to be fixed.
         named: Arguments by name.
     """
-    return trace_call(f, examples, named, mesh, sizes or {})
+    return trace_call(f, examples, named, _explicit_mesh(mesh), sizes or {})
+
+
+def _explicit_mesh(mesh: Any) -> Any:
+    """A mesh; sizes of axes as one of Explicit axes, which are part of JAX's types."""
+    if mesh is None:
+        return None
+    given = isinstance(mesh, (str, Mapping))
+    made, lengths = mesh_of(mesh)
+    return _mesh_of(lengths, AxisType.Explicit) if given else made
 
 
 def trace_call(
@@ -326,8 +337,12 @@ def _mesh_over(
     names: typing.Iterable[str], kind: AxisType = AxisType.Auto
 ) -> AbstractMesh:
     """Axes of two devices each, so that every one of them splits something."""
-    own = tuple(dict.fromkeys(names))
-    return AbstractMesh((2,) * len(own), own, axis_types=(kind,) * len(own))
+    return _mesh_of(dict.fromkeys(names, 2), kind)
+
+
+def _mesh_of(lengths: Mapping[str, int], kind: AxisType) -> AbstractMesh:
+    names = tuple(lengths)
+    return AbstractMesh(tuple(lengths.values()), names, axis_types=(kind,) * len(names))
 
 
 def result_of(f: Callable[..., Any]) -> Any:
@@ -350,7 +365,7 @@ def _judged(name: str, call: Call, fixed: Mapping[str, int]) -> Verdict:
         search = Search(call)
         sizes = _meaningful(sizes_of(symbols, factors, fixed), call.parameters)
         with forgetting_meshes(any_mesh=True):
-            search.run(sizes, _pool(call), *_kinds_of_names(call.parameters))
+            search.run(sizes, _known(call), *_kinds_of_names(call.parameters))
     except CannotTell as error:
         return Verdict(None, f"{name}: {error}")
     if not search.wrong:
@@ -586,11 +601,11 @@ def _factors(parameters: list[Argument], mesh: Any) -> dict[str, int]:
     return factors
 
 
-def _pool(call: Call) -> frozenset[int]:
-    """The numbers of the configurations that a function uses: its arguments', and those of its module."""
-    values: list[Any] = [
-        argument.value for argument in call.parameters if argument.value is not _MISSING
-    ]
+def _known(call: Call) -> Known:
+    """The numbers of the configurations that a function uses, its arguments' and those of its module, and the sizes of
+    arrays that are given."""
+    given = [a.value for a in call.parameters if a.value is not _MISSING]
+    values: list[Any] = list(given)
     values += [value for argument in call.parameters for value in numbers_in(argument)]
     own = numbers_of(values) | call.configured.numbers
     literal = [
@@ -599,18 +614,27 @@ def _pool(call: Call) -> frozenset[int]:
         for d in shape.dims
         if d.size is not None
     ]
-    return own | numbers_of(literal) if own else own
+    taken = {**_defaults(call.f), **{a.parameter.name: a.value for a in call.parameters}}
+    called = numbers_called([taken, *taken.values()])
+    shapes = [getattr(leaf, "shape", ()) for leaf in jax.tree_util.tree_leaves(given)]
+    return Known(
+        own | numbers_of(literal) if own else own,
+        call.configured.constants,
+        called,
+        frozenset(size for shape in shapes for size in shape),
+    )
+
+
+def _defaults(f: Callable[..., Any]) -> dict[str, Any]:
+    parameters = inspect.signature(f).parameters.values()
+    return {p.name: p.default for p in parameters if p.default is not p.empty}
 
 
 def _numbers_around(f: Callable[..., Any]) -> Configured:
     """The numbers that a function and those that it calls take from their defaults, from around them and from their
     modules."""
     constants: list[int] = []
-    values = [
-        p.default
-        for p in inspect.signature(f).parameters.values()
-        if p.default is not p.empty
-    ]
+    values: list[Any] = list(_defaults(f).values())
     for function in (called.function for called in reached(f)):
         values += [
             *(function.__defaults__ or ()),

@@ -44,7 +44,9 @@ def by_typeguard(annotation: Any, memo: TypeCheckMemo) -> Checker:
                 return
             if not _is_stack_of(annotation, value, memo):
                 raise
-            _stats.count_not_possible(f"{site}: a stack, annotated as one of its values")
+            _stats.count_not_possible(
+                f"{site}: a stack, annotated as one of its values"
+            )
         # typeguard's own, as for some protocols
         except (AttributeError, TypeError) as error:
             _stats.count_not_possible(f"typeguard cannot check {site}: {error}")

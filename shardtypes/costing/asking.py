@@ -16,8 +16,8 @@ from shardtypes.costing.report import Cost, Held
 from shardtypes.costing.resharding import Placed
 from shardtypes.explanation import argument_names
 from shardtypes.function_names import display_name
+from shardtypes.given_meshes import mesh_of
 from shardtypes.proving.calls import Call, is_array
-from shardtypes.proving.meshes import mesh_of
 from shardtypes.proving.program import Constant, Name, Program
 from shardtypes.proving.relation import Sizes
 from shardtypes.proving.tracing import Traced, traced

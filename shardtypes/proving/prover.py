@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
+from shardtypes.given_meshes import mesh_of
 from shardtypes.mesh_dependence import dependence_of
 from shardtypes.proving.arguments import (
     layouts,
@@ -16,7 +17,6 @@ from shardtypes.proving.elsewhere import other_meshes
 from shardtypes.proving.excuses import verdict
 from shardtypes.proving.garbage import rarely_collected
 from shardtypes.proving.intermediates import Intermediates
-from shardtypes.proving.meshes import mesh_of
 from shardtypes.proving.other_questions import for_larger
 from shardtypes.proving.question import Question, shapes_of
 from shardtypes.proving.retracing import laid_out

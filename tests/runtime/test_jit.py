@@ -235,3 +235,33 @@ def test_programs_in_the_persistent_cache_are_checked(tmp_path: Path) -> None:
     """The same program is in the cache from the second time on."""
     done = run_python("-c", CACHED, str(tmp_path))
     assert (done.returncode, done.stdout) == (0, "30\n"), done.stderr
+
+
+@st.pytree_dataclass
+class Weights:
+    w: f32["M F/t"]
+
+
+@st.typechecked
+def weights() -> Weights:
+    return Weights(jnp.ones((8, 16)))
+
+
+def test_out_shardings_place_what_a_function_returns(mesh: Mesh) -> None:
+    """On Explicit axes too, where the type of what it returns says something else until then. What a function around
+    it makes of its result is not known."""
+    with jax.set_mesh(mesh):
+        shardings = st.make_shardings(Weights)
+        _stats.reset()
+        placed = jax.jit(weights, out_shardings=shardings)()
+        jax.jit(weights, out_shardings=shardings).lower().compile()
+        assert st.layout(placed.w) == st.layout(f32["8 16/t"], mesh)
+        if mesh.axis_types[0].name == "Explicit":
+            counted = _stats.snapshot()["not_possible"]
+            assert "what out_shardings make of a result" in counted
+            for refused in (
+                jax.jit(lambda: weights(), out_shardings=shardings),
+                jax.jit(lambda: weights()),
+            ):
+                with pytest.raises(st.ShardingError, match="field 'w': dimension 1"):
+                    refused()

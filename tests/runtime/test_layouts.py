@@ -284,3 +284,28 @@ def test_a_compilers_sharding_needs_a_mesh(auto_mesh: Mesh) -> None:
     assert str(st.layout(sharding, auto_mesh, shape=(8, 16))) == "8/t 16/d"
     with pytest.raises(ValueError, match="names no devices: put a mesh in force"):
         st.layout(sharding, shape=(8, 16))
+
+
+@pytest.mark.parametrize("devices", [1, 8])
+@pytest.mark.parametrize("kind", [AxisType.Explicit, AxisType.Auto])
+def test_keys_are_sharded_as_arrays_of_keys(kind: AxisType, devices: int) -> None:
+    """JAX may give the spec of a key more entries than it has dimensions."""
+
+    @st.typechecked
+    def one(rng: st.key[""]) -> f32["n"]:
+        return jax.random.normal(rng, (4,))
+
+    @st.typechecked
+    def sharded(rng: st.key["n/d"]) -> f32["n/d 4"]:
+        return jax.vmap(one)(rng)
+
+    mesh = jax.make_mesh(
+        (devices,), ("d",), axis_types=(kind,), devices=jax.devices()[:devices]
+    )
+    with jax.set_mesh(mesh):
+        rng = jax.random.key(0)
+        rngs = st.shard(jax.random.split(rng, 8), st.key["n/d"])
+        for wrapped in (lambda f: f, jax.jit):
+            assert wrapped(one)(rng).shape == (4,)
+            assert wrapped(sharded)(rngs).shape == (8, 4)
+        assert str(st.layout(rng)) == "" and str(st.layout(rngs)) == "8/d"

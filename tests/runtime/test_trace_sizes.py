@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import inspect
 import math
 from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import optax
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as some
@@ -548,3 +550,109 @@ def test_the_search_for_sizes_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     verdict = trace(never)
     assert verdict.ok is None
     assert "give an example" in str(verdict)
+
+
+@dataclasses.dataclass(frozen=True)
+class Depths:
+    layers: int = 3
+    dim: int = 8
+
+
+def scan_one(cfg: Depths, w: f32["layers dim"]) -> f32["dim"]:
+    zeros = jnp.zeros(cfg.layers)
+    return jax.lax.scan(lambda x, s: (x + s[0] * s[1], None), w[0], (w, zeros))[0]
+
+
+def scan_two(cfg: Depths, w: f32["layers dim"]) -> f32["dim"]:
+    zeros = jnp.zeros((cfg.layers, cfg.dim))
+    return jax.lax.scan(lambda x, s: (x + s[0] * s[1], None), w[0], (w, zeros))[0]
+
+
+def by_argument(w: f32["layers dim"], layers: int = 2) -> f32["layers dim"]:
+    return w + jnp.zeros((layers, 1))[:, :1].repeat(w.shape[1], 1)
+
+
+@pytest.mark.parametrize("f", [scan_one, scan_two, by_argument])
+def test_a_size_is_that_of_the_configuration_by_its_name(f: Any) -> None:
+    verdict = trace(f)
+    assert verdict.ok is True, verdict.reason
+    assert f"layers={2 if f is by_argument else 3}" in verdict.reason
+
+
+def added(x: f32["batch dim"], w: Any) -> Any:
+    return x + w
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class Kept:
+    k: f32["batch size dim"]
+
+
+def scores(x: f32["batch dim"], cache: Kept) -> f32["batch size"]:
+    return jnp.einsum("bd,bsd->bs", x, cache.k)
+
+
+@pytest.mark.parametrize(
+    ("f", "example"),
+    [(added, jnp.ones((4, 8))), (scores, Kept(jnp.ones((4, 6, 8))))],
+    ids=["an array", "an object"],
+)
+def test_sizes_of_examples_decide_nothing(f: Any, example: Any) -> None:
+    second = list(inspect.signature(f).parameters)[1]
+    verdict = trace(f, **{second: example})
+    assert verdict.ok is None
+    assert "holds only where batch = 4 and dim = 8" in verdict.reason
+
+
+def updated(
+    past: f32["batch/d size dim"],
+    new: f32["batch/d length dim"],
+    w: f32["dim/t e"],
+    start: i32[""],
+) -> Any:
+    past = jax.lax.dynamic_update_slice_in_dim(past, new, start, axis=1)
+    return jnp.einsum("bsd,de->bse", past, w, out_sharding=P("d"))
+
+
+def test_what_is_needed_of_sizes_before_a_mesh_is_needed() -> None:
+    verdict = trace(updated)
+    assert verdict.ok is True, verdict.reason
+    assert "where size >= length" in verdict.reason
+    assert "on a mesh with axes d, t" in verdict.reason
+
+
+@st.pytree_dataclass
+class Training:
+    w: f32["d"]
+    opt: optax.OptState
+
+
+OPTIMIZER = optax.adam(1e-3)
+
+
+def trained(s: Training, x: f32["b d"]) -> Training:
+    grad = jax.grad(lambda w: (x @ w).sum())(s.w)
+    update, opt = OPTIMIZER.update(grad, s.opt, s.w)
+    return Training(optax.apply_updates(s.w, update), opt)
+
+
+def test_fields_of_types_that_only_their_library_can_read() -> None:
+    assert "give an example of 's'" in trace(trained).reason
+    w = jnp.ones(16)
+    verdict = trace(trained, s=Training(w, OPTIMIZER.init(w)))
+    assert verdict.ok is True, verdict.reason
+
+
+def test_a_mesh_may_be_given_by_the_sizes_of_its_axes() -> None:
+    def mlp(x: f32["B/d M"], w: f32["M F/t"]) -> f32["B/d F/t"]:
+        return x @ w
+
+    def forgotten(x: f32["B/d M"], w: f32["M F/t"]) -> f32["B/d F"]:
+        return x @ w
+
+    for mesh in ("d=2,t=4", {"d": 2, "t": 4}):
+        assert trace(mlp, mesh=mesh).proved
+        assert "expected not sharded" in trace(forgotten, mesh=mesh).reason
+    with pytest.raises(ValueError, match="is not an axis"):
+        trace(mlp, mesh="d,t")

@@ -1,4 +1,4 @@
-"""The mesh that a program is proved on."""
+"""Meshes as ``prove``, ``trace`` and ``cost`` are given them: a mesh, or the sizes of its axes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jax.sharding import AbstractMesh, AxisType, Mesh
 def mesh_of(mesh: Any) -> tuple[Any, dict[str, int]]:
     """The mesh to take where the program has none, and the sizes that are asked for.
 
-    ``mesh`` is what ``prove`` takes. Raises ``TypeError`` or ``ValueError`` for what is no mesh.
+    ``mesh`` is what they take. Raises ``TypeError`` or ``ValueError`` for what is no mesh.
     """
     if mesh is None:
         current = jax.sharding.get_abstract_mesh()
