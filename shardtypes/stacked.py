@@ -129,7 +129,7 @@ class StackedClass(type):
 
     @property
     def __signature__(cls) -> inspect.Signature:
-        whole = inspect.signature(cls.__init__)
+        whole = inspect.signature(inspect.getattr_static(cls, "__init__"))
         return whole.replace(parameters=list(whole.parameters.values())[1:])
 
     def __instancecheck__(cls, value: Any) -> bool:

@@ -614,7 +614,10 @@ def _known(call: Call) -> Known:
         for d in shape.dims
         if d.size is not None
     ]
-    taken = {**_defaults(call.f), **{a.parameter.name: a.value for a in call.parameters}}
+    taken = {
+        **_defaults(call.f),
+        **{a.parameter.name: a.value for a in call.parameters},
+    }
     called = numbers_called([taken, *taken.values()])
     shapes = [getattr(leaf, "shape", ()) for leaf in jax.tree_util.tree_leaves(given)]
     return Known(

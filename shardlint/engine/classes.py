@@ -396,6 +396,8 @@ def construct(
         if name in given:
             what = f"field {name} of {cls.name}{' (stacked)' if stack else ''}"
             found = matching.check(it, type_, given[name], bindings, frame.facts, what)
+            if found is not None and found.code == "ST308":
+                found = None  # an object may be made first and placed then
             # A tree of specs, of shapes or of anything else has the classes of the tree of arrays that it is about.
             if found is not None and not found.kind:
                 it.report(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from shardlint.engine import stacked_trees
 from shardlint.engine.sharding import manual_calls, manual_entry, outside
+from shardlint.ops.sharding.explicit import placed
 from shardlint.ops.sharding.state import sharded, state
 from shardlint.values import (
     ArrayValue,
@@ -78,9 +79,10 @@ def filled(it: Interpreter, value: ArrayValue, promised: ArrayValue) -> ArrayVal
     if dims is None:
         dims = promised.dims
     elif promised.dims is not None and len(dims) == len(promised.dims):
+        axes = set() if placed(value) else sharded(promised)
         unknown = {
             axis
-            for axis in sharded(promised)
+            for axis in axes
             if state(value, axis) in ("unclear", "varying", "pending")
         }
         dims = tuple(
