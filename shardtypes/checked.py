@@ -27,7 +27,13 @@ from shardtypes.checker_parts import Checked
 from shardtypes.checker_text import Unusual
 from shardtypes.errors import ShardTypeError
 from shardtypes.fields import is_pytree_dataclass, remember_names
-from shardtypes.frames import defining_frame, defining_table, mentioned_names
+from shardtypes.frames import (
+    defining_frame,
+    defining_table,
+    keep_names,
+    kept_names,
+    mentioned_names,
+)
 from shardtypes.function_names import display_name
 from shardtypes.generated_checks import MISSING, Call, Generated, Signature
 from shardtypes.generators import Checks as GeneratorChecks
@@ -124,7 +130,8 @@ UNREADABLE = (NameError, TypeError, ValueError, AttributeError, SyntaxError)
 
 def evaluated_hints(function: Any) -> dict[str, Any]:
     """The annotations of a function, evaluated. Raises one of ``UNREADABLE``."""
-    names, local_names = _globals(function), _closure(function)
+    names = _globals(function)
+    local_names = {**kept_names(function), **_closure(function)}
     try:
         return typing.get_type_hints(function, names, local_names, include_extras=True)
     except NameError:
@@ -411,6 +418,7 @@ def wrap_function(function: Any, fresh: bool, frame: types.FrameType | None) -> 
     defined = defining_frame(function, frame)
     annotations = getattr(inspect.unwrap(function), "__annotations__", {})
     names = mentioned_names(annotations, defined if defined is not None else frame)
+    keep_names(function, names)
     outer = defining_table(defined)
     if outer is not None and switches.jaxtyping_too:
         # names of jaxtyping mean something within one call alone

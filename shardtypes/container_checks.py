@@ -17,12 +17,14 @@ from contextlib import contextmanager
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import jax
 from typeguard import TypeCheckError, TypeCheckMemo
 
 from shardtypes import _stats
 from shardtypes.array_check import leave_own_names
 from shardtypes.array_types import has_array_fields, has_array_methods, holds_arrays
 from shardtypes.described import is_described
+from shardtypes.dtypes import anydtype, array_spec
 from shardtypes.fields import (
     FieldTypes,
     class_annotations,
@@ -40,7 +42,7 @@ from shardtypes.fields import (
 from shardtypes.meshes import View
 from shardtypes.scopes import Table
 from shardtypes.sites import Site
-from shardtypes.stacked import stacked_as
+from shardtypes.stacked import is_stack_of_other, stacked_as
 from shardtypes.stacks import is_stack
 from shardtypes.typeguard_checks import (
     CONFIG,
@@ -91,6 +93,8 @@ def compile_container(
     base = annotation if origin is None else origin
     if not isinstance(base, type):
         return _counted(around_arrays(annotation, memo), f"what is in {annotation!r}")
+    if is_stack_of_other(base):
+        return _unless_described(_compile_stack(base, compile_part), base)
     if declares_fields(base):
         return _unless_described(
             _compile_dataclass(annotation, base, args, memo, compile_part), base
@@ -496,6 +500,37 @@ def _compile_named_tuple(
         check_by_itself(value, table, view, site)
 
     return check_named_tuple
+
+
+def _compile_stack(base: Any, compile_part: Compile) -> Checker:
+    """``Array['n', C]`` of a class whose values name their sizes each by itself: the names in front are the call's."""
+    dims, _ = vars(base)["__shardtypes_stack__"]
+    in_front = array_spec(anydtype.__class_getitem__(f"{dims} ..."))
+    kind = unstacked(base)
+    checks = _field_checks(base, (), compile_part)
+    of_arrays = [n for n, hint in class_annotations(base).items() if holds_arrays(hint)]
+
+    def check_parts(
+        value: Any, names: Table, table: Table, view: View, site: Site
+    ) -> None:
+        __tracebackhide__ = True
+        for name, check in checks(site).items():
+            _check_field(check, value, name, base, names, view, site)
+
+    check_by_itself = _naming_its_own(check_parts, base)
+
+    def check_stack(value: Any, table: Table, view: View, site: Site) -> None:
+        __tracebackhide__ = True
+        if not isinstance(value, kind):
+            raise TypeCheckError(
+                f"is not an instance of {kind.__module__}.{kind.__qualname__}"
+            )
+        check_by_itself(value, table, view, site)
+        for name in of_arrays:
+            for array in jax.tree_util.tree_leaves(getattr(value, name)):
+                _inside(in_front.check, array, f"field {name!r}", table, view, site)
+
+    return check_stack
 
 
 def _compile_protocol(

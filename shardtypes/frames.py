@@ -5,8 +5,9 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Mapping
-from types import CodeType, FrameType
+from types import CodeType, FrameType, FunctionType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from shardtypes.scopes import Table, open_tables
 
@@ -119,6 +120,23 @@ def mentioned_names(
         if words
         else {}
     )
+
+
+# The local names that the annotations of functions mention, by the functions: no one finds them there later.
+_names_of_functions: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
+
+
+def keep_names(function: Any, names: dict[str, Any]) -> None:
+    """Keep the local names that the annotations of a function mention."""
+    inner = inspect.unwrap(function)
+    if names and isinstance(inner, FunctionType):
+        _names_of_functions[inner] = names
+
+
+def kept_names(function: Any) -> Mapping[str, Any]:
+    """The local names that the annotations of a function mention, as far as they are kept."""
+    inner = inspect.unwrap(function)
+    return _names_of_functions.get(inner, {}) if isinstance(inner, FunctionType) else {}
 
 
 def defining_table(frame: FrameType | None) -> Table | None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import sys
 from collections.abc import Callable, Iterator
+from types import FrameType
 from typing import Any, TypeVar, overload
 
 import jax
@@ -15,6 +17,7 @@ from shardtypes.array_types import array_annotation
 from shardtypes.checked import evaluated_hints
 from shardtypes.dtypes import ArrayType, shape_of_type
 from shardtypes.fields import is_pytree_dataclass, known_field_types
+from shardtypes.frames import defining_frame, keep_names, mentioned_names
 from shardtypes.function_names import display_name
 from shardtypes.grouped_results import GroupedResults
 from shardtypes.layouts import axes_of_spec
@@ -65,6 +68,7 @@ def typed_shard_map(f: Callable[..., Any] | None = None, **options: Any) -> Any:
             )
     function = f
     signature = inspect.signature(function)
+    _remember_names(innermost(function), sys._getframe(1))
     receiver = _receiver(function, signature)
 
     @functools.lru_cache(maxsize=1)
@@ -164,6 +168,13 @@ def _type_of_receiver(function: Any, receiver: str, owner: type) -> Any:
                 "array to the method as a parameter"
             )
     return _CLOSED_OVER
+
+
+def _remember_names(function: Any, frame: FrameType) -> None:
+    """Keep the local names that its annotations mention, where a function is defined in another one."""
+    defined = defining_frame(function, frame) or frame
+    annotations = getattr(function, "__annotations__", {})
+    keep_names(function, mentioned_names(annotations, defined))
 
 
 def _is_static(annotation: Any) -> bool:

@@ -15,14 +15,19 @@ from jax.sharding import NamedSharding, PartitionSpec
 from shardtypes import messages
 from shardtypes.array_types import array_annotation, holds_itself, meaning
 from shardtypes.dtypes import ArrayType, shape_of_type
-from shardtypes.fields import field_types, is_pytree_dataclass, unstacked
+from shardtypes.fields import (
+    field_types,
+    is_named_tuple,
+    is_pytree_dataclass,
+    unstacked,
+)
 from shardtypes.lang import Shape
 from shardtypes.lang.messages import mesh_without_axis
 from shardtypes.logical_rules import resolve_axes
 from shardtypes.meshes import axes_of_type, current_mesh, entries_of, mesh_sizes
 from shardtypes.pytrees import is_static
 from shardtypes.spec import partition_spec
-from shardtypes.stacked import stacked_as
+from shardtypes.stacked import is_stack_of_other, stacked_as
 
 
 def spec_of(shape: Shape) -> PartitionSpec:
@@ -96,6 +101,9 @@ def map_type(
             for name, hint in hints.items()
         }
         return base(**values)
+    if is_stack_of_other(base) and is_named_tuple(unstacked(base)):
+        parts = _map_tree(field_types(base), leaf, path, _by_name(example), many)
+        return unstacked(base)(**parts)
     if typing.is_typeddict(base):
         return _map_tree(field_types(base, args), leaf, path, example, many)
     if annotation is None or annotation is type(None):
@@ -115,6 +123,10 @@ def map_type(
         f"{where}: {_show(annotation)} has no array type; annotate it as f32['…'] or as a pytree_dataclass, "
         "or mark the field static with dataclasses.field(metadata={'static': True})"
     )
+
+
+def _by_name(example: Any) -> Any:
+    return example._asdict() if hasattr(example, "_asdict") else example
 
 
 def _is_of_subclass(example: Any, base: type) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from shardtypes.array_types import holds_itself, meaning
+from shardtypes.array_types import holds_arrays, holds_itself, meaning
 from shardtypes.dtypes import ArrayType
 from shardtypes.errors import ShapeStringError
 from shardtypes.fields import (
@@ -67,6 +67,11 @@ def stack(dims: str, inner: Any) -> Any:
         ]
     if is_pytree_dataclass(origin):
         return _stack_class(dims, inner)
+    base = origin or inner
+    if typing.is_typeddict(base):
+        return _stack_typed_dict(dims, base, args)
+    if is_named_tuple(base) or declares_fields(base) or is_stack_of_other(base):
+        return _stack_other(dims, inner)
     if origin is typing.Union or (origin is not None and args):
         keys = args[:-1] if _is_mapping(origin) else ()
         items = (
@@ -79,12 +84,9 @@ def stack(dims: str, inner: Any) -> Any:
             if origin is typing.Union or type(inner).__name__ == "UnionType"
             else origin[parts]
         )
-    what = (
-        f"Array[{dims!r}, …] needs an array type or a pytree_dataclass, got {inner!r}"
+    raise TypeError(
+        f"Array[{dims!r}, …] needs an array type, or a class with fields of array types, got {inner!r}"
     )
-    if is_named_tuple(inner) or declares_fields(inner):
-        what += f"; make {inner.__name__} a pytree_dataclass, or write a class of its stacks"
-    raise TypeError(what)
 
 
 def _is_mapping(origin: Any) -> bool:
@@ -112,16 +114,17 @@ class StackedClass(type):
         **options: Any,
     ) -> Any:
         """An ordinary subclass; the stacked class itself where cloudpickle makes one from its name and its base."""
-        base = bases[0]
-        if "__shardtypes_stack__" not in namespace and name.startswith(
-            base.__name__ + "["
-        ):
-            dims = ast.literal_eval(name[len(base.__name__) + 1 : -1])
-            return stack(dims, namespace.get("__orig_bases__", bases)[0])
+        if "__shardtypes_stack__" not in namespace and bases:
+            head = f"{bases[0].__name__}["
+            if name.startswith(head):
+                dims = ast.literal_eval(name[len(head) : -1])
+                return stack(dims, namespace.get("__orig_bases__", bases)[0])
         return super().__new__(cls, name, bases, namespace, **options)
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         """A value of the class that is stacked: JAX compares the classes of trees."""
+        if is_stack_of_other(cls):
+            return unstacked(cls)(*args, **kwargs)
         made = super().__call__(*args, **kwargs)
         if "__shardtypes_stack__" in vars(cls):
             object.__setattr__(made, "__class__", unstacked(cls))
@@ -193,6 +196,54 @@ def _stack_class(dims: str, inner: Any) -> type:
         from shardtypes.construction import check_where_made
 
         check_where_made(made)
+    return made
+
+
+def is_stack_of_other(cls: Any) -> bool:
+    """Whether it is ``Array['n', C]`` of a class ``C`` that is no ``pytree_dataclass``."""
+    return (
+        isinstance(cls, StackedClass)
+        and "__shardtypes_stack__" in vars(cls)
+        and not is_pytree_dataclass(cls)
+    )
+
+
+def _stack_other(dims: str, inner: Any) -> type:
+    """The stacked form of a named tuple or of a dataclass of another library: a type that only describes its values,
+    for how to derive from such a class is its library's affair."""
+    base = typing.get_origin(inner) or inner
+    types_of_fields = {
+        name: stack(dims, hint) if holds_arrays(hint) else hint
+        for name, hint in field_types(base, typing.get_args(inner)).items()
+    }
+    if not holds_arrays(inner):
+        raise TypeError(
+            f"Array[{dims!r}, …] needs a class with fields of array types, got {inner!r}"
+        )
+    name = f"{base.__name__}[{dims!r}]"
+    namespace = {
+        "__module__": base.__module__,
+        "__doc__": base.__doc__,
+        "__qualname__": name,
+        "__annotations__": types_of_fields,
+        "__shardtypes_stack__": (dims, inner),
+        "__shardtypes_fields__": types_of_fields,  # read by field_types
+    }
+    return _metaclass(type)(name, (), namespace)  # type: ignore[no-any-return]  # as above
+
+
+def _stack_typed_dict(dims: str, base: Any, args: tuple[Any, ...]) -> Any:
+    fields = {
+        name: stack(dims, hint) if holds_arrays(hint) else hint
+        for name, hint in field_types(base, args).items()
+    }
+    optional = {
+        name: typing.NotRequired[hint]
+        for name, hint in fields.items()
+        if name in base.__optional_keys__
+    }
+    made: Any = typing.TypedDict(f"{base.__name__}[{dims!r}]", {**fields, **optional})  # type: ignore[misc]  # made when it runs
+    made.__module__ = base.__module__
     return made
 
 

@@ -74,7 +74,7 @@ def arguments_of(
     for parameter in signature.parameters.values():
         hint = hints.get(parameter.name, _self_type(f, parameter, signature))
         if parameter.kind is parameter.VAR_KEYWORD:
-            result += _keywords(parameter, hint, given.get(parameter.name, {}))
+            result += _keywords(parameter, hint, given)
             continue
         if parameter.kind is parameter.VAR_POSITIONAL:
             result += _rest(parameter, hint, given)
@@ -104,9 +104,12 @@ def _hints(function: Any) -> dict[str, Any]:
 def _keywords(
     parameter: inspect.Parameter, hint: Any, given: Mapping[str, Any]
 ) -> list[Argument]:
+    wanted = hint is not _MISSING and has_arrays(hint)
+    made = [f"{parameter.name}{i}" for i in range(2)] if wanted else []
+    values = given.get(parameter.name, dict.fromkeys(made, _MISSING))
     return [
         Argument(parameter.replace(name=name, kind=parameter.KEYWORD_ONLY), hint, value)
-        for name, value in given.items()
+        for name, value in values.items()
     ]
 
 

@@ -145,17 +145,21 @@ class Fitter:
     def _is_free(self, fit: Fit, name: str) -> bool:
         return name not in fit.fixed and fit.sizes.named[name].constant is None
 
+    def _are_independent(self, name: str, other: str) -> bool:
+        """Whether two names may stand for one size: those of a field and of a signature, or of two objects."""
+        kinds = {name, other}
+        one_of_each = bool(kinds & self.fields) and bool(kinds & self.direct)
+        owners = {owner_of(one) for one in kinds}
+        return one_of_each or len(owners - {""}) > 1
+
     def _words(self, name: str, number: int, trial: Any) -> str | None:
         """What a size is equal to; None for what is wrong: one of two names, or a number that an annotation lacks."""
         others = {other: size for other, size in trial.sizes.items() if other != name}
-        same = next((other for other, size in others.items() if size == number), None)
-        if same is not None:
-            kinds = {name, same}
-            one_of_each = bool(kinds & self.fields) and bool(kinds & self.direct)
-            owners = {owner_of(one) for one in kinds}
-            independent = one_of_each or len(owners - {""}) > 1
-            if independent and trial.outcome == "refused":
-                return f"{name} = {same}"
+        same = [other for other, size in others.items() if size == number]
+        if same:
+            free = [other for other in same if self._are_independent(name, other)]
+            if free and trial.outcome == "refused":
+                return f"{name} = {free[0]}"
             return None
         product = _product(number, others)
         if product is None and trial.outcome == "refused":

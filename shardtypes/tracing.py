@@ -116,7 +116,7 @@ def trace(
     """Check an annotated function without running it.
 
     Arguments are made from the annotations. Of a method found in its class the object is made like any argument, if the
-    class is a ``pytree_dataclass``; ``*args`` stand for two.
+    class is a ``pytree_dataclass``; ``*args`` stand for two, and so do ``**named``.
 
     Args:
         f: The function.
@@ -240,10 +240,16 @@ def _of_names(
         _surrounded(name, replace(call, more=more), fixed, shapes, mesh)
         for more in _MORE_DIMENSIONS
     ]
-    if len({verdict.ok for verdict in verdicts}) == 1:
+    if all(verdict.ok for verdict in verdicts):
         return max(verdicts, key=lambda verdict: not verdict.proved)
+    if not any(verdict.ok or _is_broken(verdict) for verdict in verdicts):
+        tied = _with_open_dimension_named(name, call, fixed, shapes, mesh)
+        if tied is not None:
+            return tied
     # where the function itself refuses so many dimensions, it must not be called with them
     run = [v for v in verdicts if v.ok is not None or not refuses(v.error)]
+    if len({verdict.ok for verdict in verdicts}) == 1:
+        return max(verdicts, key=lambda verdict: not verdict.proved)
     found, ok = next(v for v in verdicts if v.ok is not verdicts[0].ok), None
     if run and all(map(_is_broken, run)):
         found, ok = run[0], False
@@ -253,6 +259,24 @@ def _of_names(
     words = f"{name} where {_open_dimensions(shapes)} is {more}"
     reason = f"{words}: {found.reason.removeprefix(name + ': ')}"
     return replace(found, ok=ok, reason=reason)
+
+
+def _with_open_dimension_named(
+    name: str, call: Call, fixed: Mapping[str, int], shapes: list[Shape], mesh: Any
+) -> Verdict | None:
+    """A verdict where what stands for any number of dimensions is one that has a name elsewhere, if it holds so: the
+    annotations do not say that it is."""
+    more = _MORE_DIMENSIONS[1]
+    for symbol in _symbols(call.parameters, fixed):
+        same = {**fixed, symbol: more[0]}
+        verdict = _surrounded(name, replace(call, more=more), same, shapes, mesh)
+        if verdict.ok:
+            words = f"{_open_dimensions(shapes)} is {symbol}"
+            reason = (
+                f"{name}: holds only where {words}, which its annotations do not say"
+            )
+            return replace(verdict, ok=None, reason=reason, proved=False)
+    return None
 
 
 def _is_broken(verdict: Verdict) -> bool:

@@ -280,9 +280,13 @@ def _typed_dict(
 ) -> Value:
     if depth >= _DEPTH or not typed_dicts.has_every_key(type_.cls):
         return Unknown("a typed dict, some of whose keys may be absent")
+    names = new
+    if new is as_symbol:
+        names = Own(type_.cls, bindings) if depth == 0 else Opaque(it)
+        bindings = Bindings()
     types = of_instance(it, type_).items()
     return DictValue(
-        tuple((name, _part(it, one, bindings, new, depth + 1)) for name, one in types)
+        tuple((name, _part(it, one, bindings, names, depth + 1)) for name, one in types)
     )
 
 
@@ -378,6 +382,8 @@ def check(
     """Match a value against an annotation, binding the names it meets first."""
     parts = _parts(it, type_, value, what)
     if parts is not None:
+        if isinstance(type_, ClassType):
+            bindings = Bindings()  # each value of a typed dict names its own sizes
         for name, one, item in parts:
             found = check(it, one, item, bindings, facts, name, depth + 1)
             if found is not None:

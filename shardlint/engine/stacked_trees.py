@@ -3,7 +3,7 @@
 ``vmap``, ``scan``, ``shard_map`` and ``tree.map`` put dimensions in front of all arrays of a tree, or take one off.
 Nothing holds the new tree against jaxtyping's annotations of its class: programs have ``State`` for the state of one
 environment, of many, and of many at each of many steps. This package's annotations are checked, and there is
-``Array['B', State]`` for a stack.
+``Array['B', State]`` for a stack; but of what is no ``pytree_dataclass`` a stack may be annotated as one, too.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shardlint.engine.field_types import field_types
+from shardlint.engine.scopes import shares_scope
 from shardlint.engine.trees import is_tree
 from shardlint.engine.types import (
     ArrayType,
@@ -114,8 +115,10 @@ def _may_be_restacked(it: Interpreter, cls: ClassValue, more: int | None) -> boo
         return False
     types = field_types(it, cls).values()
     dialects = frozenset[str]().union(*map(shape_dialects, types))
-    if not dialects or "shardtypes" in dialects:
+    if not dialects:
         return False
+    if "shardtypes" in dialects:
+        return not shares_scope(cls) and (more is None or more > 0)
     return more is None or more > 0 or _have_one_first_name(types)
 
 

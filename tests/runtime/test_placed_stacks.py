@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import pickle
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NotRequired, TypedDict
 
+import equinox as eqx
+import flax.struct
 import jax
 import jax.numpy as jnp
 import pytest
 from jax import lax
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
+from typeguard import TypeCheckError
 
 import shardtypes as st
 from shardtypes import Array, f32
@@ -125,11 +129,84 @@ def test_the_ranks_of_arrays_tell_which_member_of_a_union_is_meant(
     )
 
 
-def test_what_cannot_be_stacked_says_what_to_do() -> None:
+class Pair(NamedTuple):
+    x: f32["m"]
+    y: f32[""]
+    note: str = ""
+
+
+@flax.struct.dataclass
+class Flax:
+    x: f32["m"]
+    y: f32[""]
+
+
+class Equinox(eqx.Module):
+    x: f32["m"]
+    y: f32[""]
+
+
+class Typed(TypedDict):
+    x: f32["m"]
+    y: f32[""]
+
+
+@pytest.mark.parametrize("kind", [Pair, Flax, Equinox, Typed])
+def test_stacks_of_classes_that_name_their_own_sizes(kind: Any) -> None:
+    stacked = Array["n", kind]
+    assert stacked is Array["n", kind]
+    assert Array["s", stacked].__annotations__["y"] in (
+        f32["s n"],
+        NotRequired[f32["s n"]],
+    )
+
+    @st.typechecked
+    def f(value: stacked, count: f32["n"], other: f32["m"]) -> None: ...
+
+    def of(x: tuple[int, ...], y: tuple[int, ...]) -> Any:
+        return stacked(x=jnp.ones(x), y=jnp.ones(y))
+
+    # its own m is not that of the call
+    f(of((5, 3), (5,)), jnp.ones(5), jnp.ones(2))
+    assert kind is Typed or type(of((5, 3), (5,))) is kind
+    for wrong in (of((3,), ()), of((5, 3), (4,)), of((5, 5, 3), (5,))):
+        with pytest.raises(TypeCheckError):
+            f(wrong, jnp.ones(5), jnp.ones(2))
+    if kind is not Typed:
+        with pytest.raises(st.ShapeError, match="expected n = 5"):
+            f(of((5, 3), (5,)), jnp.ones(4), jnp.ones(2))
+        assert pickle.loads(pickle.dumps(stacked)) is stacked
+        assert isinstance(of((5, 3), (5,)), stacked) and not isinstance(3, stacked)
+
+
+def test_stacks_of_named_tuples_are_placed_and_mapped(auto_mesh: Mesh) -> None:
     class Step(NamedTuple):
-        reward: f32[""]
+        reward: f32["env/d"]
+        state: Inner
+
+    steps = jax.vmap(lambda s: Step(jnp.ones(4) * s, Inner(jnp.ones((4, 8)) * s)))(
+        jnp.ones(3)
+    )
+    placed = st.shard(steps, Array["steps", Step], auto_mesh)
+    assert type(placed) is Step and type(placed.state) is Inner
+    assert st.layout(placed.reward) == st.layout(f32["3 4/d"], auto_mesh)
+    assert st.layout(placed.state.w) == st.layout(f32["3 4 8/t"], auto_mesh)
+
+    @st.typed_shard_map(mesh=auto_mesh)
+    def doubled(steps: Array["steps", Step]) -> Array["steps", Step]:
+        return jax.tree.map(lambda x: x * 2, steps)
+
+    assert jnp.array_equal(doubled(placed).reward, 2 * steps.reward)
+
+
+def test_what_cannot_be_stacked_says_so() -> None:
+    class Plain(NamedTuple):
+        name: str
 
     assert Array["n", dict[str, f32["m"]]] == dict[str, f32["n m"]]
     assert Array["n", Mapping[int, Block]] == Mapping[int, Array["n", Block]]
-    with pytest.raises(TypeError, match="make Step a pytree_dataclass, or write"):
-        Array["n", Step]
+    for kind in (Plain, int):
+        with pytest.raises(
+            TypeError, match=r"needs .*fields of array types, got <class"
+        ):
+            Array["n", kind]

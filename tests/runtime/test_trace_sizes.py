@@ -7,7 +7,7 @@ import functools
 import inspect
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +20,7 @@ from jax.sharding import AbstractMesh, AxisType
 from jax.sharding import PartitionSpec as P
 
 import shardtypes as st
-from shardtypes import f32, i32, pytree_dataclass, trace
+from shardtypes import f32, i32, key, pytree_dataclass, trace
 from shardtypes.lang import Size
 from shardtypes.trace_series import PRIMES
 from shardtypes.trace_sizes import Inexpressible, sizes_of
@@ -656,3 +656,50 @@ def test_a_mesh_may_be_given_by_the_sizes_of_its_axes() -> None:
         assert "expected not sharded" in trace(forgotten, mesh=mesh).reason
     with pytest.raises(ValueError, match="is not an axis"):
         trace(mlp, mesh="d,t")
+
+
+class Env(NamedTuple):
+    position: f32["... 2"]
+    steps: i32["..."]
+
+
+def stepped(env: Env, rng: key[""]) -> Env:
+    return Env(env.position + jax.random.normal(rng, (2,)), env.steps + 1)
+
+
+def test_open_dimensions_may_be_those_that_have_a_name_elsewhere() -> None:
+    def run(envs: Env, keys: key["envs"]) -> Env:
+        return jax.vmap(stepped)(envs, keys)
+
+    def wrong(envs: Env, keys: key["envs"]) -> f32["envs 3"]:
+        return jax.vmap(stepped)(envs, keys).position
+
+    verdict = trace(run)
+    assert verdict.ok is None
+    assert "holds only where `...` is envs" in verdict.reason
+    assert trace(wrong).ok is not True
+
+
+@st.pytree_dataclass
+class Linear:
+    w: f32["inputs outputs"]
+
+
+def test_several_names_of_a_class_may_be_one_of_the_signature() -> None:
+    def residual(layer: Linear, x: f32["rows dim"]) -> f32["rows dim"]:
+        return x + jnp.tanh(x @ layer.w)
+
+    verdict = trace(residual)
+    assert verdict.ok is None
+    assert "inputs = dim and outputs = dim" in verdict.reason
+
+
+def test_parameters_of_any_names_stand_for_two() -> None:
+    def weighted(**parts: f32["rows dim"]) -> f32["rows dim"]:
+        return sum(parts.values()) / len(parts)
+
+    def summed(**parts: f32["rows dim"]) -> f32["rows"]:
+        return sum(parts.values())
+
+    assert trace(weighted).proved
+    assert "rank is 2, expected 1" in trace(summed).reason
