@@ -170,15 +170,16 @@ class ArraySpec(DeclaredArray):
     def _global_shape(
         self, shape: tuple[Any, ...], view: View, site: Site
     ) -> tuple[Any, ...]:
-        """Local sizes times the sizes of their axes."""
+        """Local sizes times the sizes of their axes. What is 1 and may broadcast is 1 on all devices."""
         if not self.sharded:
             return shape
         dims = self._aligned(len(shape))
         if dims is None:
             return shape
         result = []
-        for size, axes in zip(shape, dims, strict=True):
-            for axis in axes:
+        for size, dim in zip(shape, dims, strict=True):
+            whole = dim.kind == "broadcast" and size == 1
+            for axis in () if whole else dim.axes:
                 factor = view.bound.get(axis)
                 if factor is not None:
                     size = size * factor
@@ -189,15 +190,16 @@ class ArraySpec(DeclaredArray):
             result.append(size)
         return tuple(result)
 
-    def _aligned(self, rank: int) -> tuple[tuple[str, ...], ...] | None:
-        """The axes of each of a value's dimensions; None for a rank that does not fit."""
+    def _aligned(self, rank: int) -> tuple[Dim, ...] | None:
+        """What is declared of each of a value's dimensions; None for a rank that does not fit."""
+        dims = self.shape.dims
         if self.variadic is None:
-            return self.axes if rank == self.rank else None
+            return dims if rank == self.rank else None
         extra = rank - self.rank + 1
         if extra < 0:
             return None
         at = self.variadic
-        return self.axes[:at] + (self.axes[at],) * extra + self.axes[at + 1 :]
+        return dims[:at] + (dims[at],) * extra + dims[at + 1 :]
 
     def _expand(
         self, shape: tuple[Any, ...], table: Table, value: Any, site: Site

@@ -67,7 +67,9 @@ def missing_axes(error: Exception | None) -> list[str]:
 
 def auto_axes_refused(error: Exception | None) -> bool:
     """Whether Explicit axes were needed."""
-    return isinstance(error, ValueError) and "AxisType.Auto" in str(error)
+    text = str(error)
+    wants_explicit = "AxisType.Auto" in text or "of type `Explicit`" in text
+    return isinstance(error, ValueError) and wants_explicit
 
 
 def mesh_to_lie_on(error: Exception | None) -> Any:

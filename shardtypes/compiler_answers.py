@@ -21,17 +21,33 @@ from shardtypes.layouts import Layout, layout_of
 from shardtypes.meshes import format_mesh, mesh_sizes, parts_of
 from shardtypes.provenance import note_check
 from shardtypes.questions import ask
+from shardtypes.scopes import Table
 from shardtypes.sharding_comparison import (
     SKIPPED,
     Claim,
     compare_maps,
     compare_named,
+    is_not_placed,
 )
 from shardtypes.sharding_reports import count_agreement
-from shardtypes.sites import Bound, Site
+from shardtypes.sites import Site
 
 # A reason why a comparison could not be made, as `sharding_check` writes them.
 PADDED = "?a size that its axes do not divide, which the compiler pads"
+
+
+#: Why the sharding of a result is left open.
+NOT_PLACED_YET = "what a function makes of no arrays, which may be placed afterwards"
+
+
+def makes_its_result(table: Table, site: Site) -> bool:
+    """Whether a value is the result of a function that was given no arrays whose sizes have names: it initialises
+    weights, say, which its caller places. Where they are used they are compared."""
+    if not site.is_result:
+        return False
+    return not any(
+        place.role.startswith("parameter") for place, _ in table.places.values()
+    )
 
 
 def request(
@@ -40,7 +56,7 @@ def request(
     declared: Sequence[Any],
     mesh: Any,
     automatic: Collection[str],
-    bindings: tuple[Bound, ...],
+    table: Table,
     site: Site,
 ) -> None:
     """Have a traced value's sharding compared when it is compiled. ``automatic`` are the Auto axes: the type
@@ -68,6 +84,8 @@ def request(
         return
     collector.asked += 1
     dtype, sizes = value.dtype, mesh_sizes(mesh)
+    bindings = table.bound(spec.names)
+    is_made = makes_its_result(table, site)
 
     def answer(
         sharding: Any,
@@ -120,6 +138,9 @@ def request(
         if not reason:
             if _stats.recording:
                 count_agreement(spec, sizes, site)
+            return None
+        if is_made and is_not_placed(reason):
+            _stats.count_not_possible(NOT_PLACED_YET, site)
             return None
         shown = described(dtype, actual)
         advice = "correct the annotation or the in_shardings, or add a with_sharding_constraint"

@@ -259,7 +259,7 @@ def _row(name: str, found: Layout, declared: dict[str, ArrayType], mesh: Any) ->
     promise = declared.get(name)
     differs = ""
     if promise is not None and found.dims is not None:
-        wanted = claims(array_spec(promise), len(found.shape))
+        wanted = claims(array_spec(promise), found.shape)
         sizes = mesh_sizes(mesh)
         pending = array_spec(promise).shape.pending
         if wanted is not None and all(

@@ -47,7 +47,7 @@ def check_manual(spec: DeclaredArray, value: Any, view: View, site: Site) -> Non
     """Compare what is known of a value inside ``shard_map`` with its annotation. Raises ``ShardingError``."""
     __tracebackhide__ = True
     aval = jax.typeof(value)
-    declared = claims(spec, len(aval.shape))
+    declared = claims(spec, aval.shape)
     if declared is None:
         return
     sizes = {**mesh_sizes(view.mesh), **view.bound}

@@ -13,7 +13,7 @@ from jax.sharding import NamedSharding, SingleDeviceSharding
 
 from shardtypes import _stats
 from shardtypes.beneath import Beneath, beneath
-from shardtypes.compiler_answers import request
+from shardtypes.compiler_answers import NOT_PLACED_YET, makes_its_result, request
 from shardtypes.declared_array import DeclaredArray
 from shardtypes.jit_border import is_placed_by_jit
 from shardtypes.layouts import Layout, layout_of
@@ -36,6 +36,8 @@ from shardtypes.sharding_comparison import (
     compare_maps,
     compare_named,
     compare_types,
+    is_not_placed,
+    only_on_one_device,
     unknown_axis,
 )
 from shardtypes.sharding_reports import (
@@ -103,7 +105,9 @@ def check_sharding(
         _stats.count_not_possible(NO_MESH, site)
         return
     reason = _verdict(spec, under, mesh, view)
-    if reason is not AGREES:
+    if is_not_placed(reason) and makes_its_result(table, site):
+        _stats.count_not_possible(NOT_PLACED_YET, site)
+    elif reason is not AGREES:
         report(spec, reason, value, mesh, site)
     elif _stats.recording:
         count_agreement(spec, sizes_of_mesh(sharding, mesh), site)
@@ -139,7 +143,7 @@ def _compare_concrete(
 ) -> str:
     value = under.value
     sharding, shape = value.sharding, under.example(value.shape)
-    declared = claims(spec, len(shape))
+    declared = claims(spec, shape)
     if declared is None:
         return AGREES
     if view.bound:  # what is declared over an axis of vmap is mapped away
@@ -163,7 +167,7 @@ def _compare_concrete(
     pending = spec.shape.pending
     if is_single:
         if pending or any(sizes[axis] > 1 for axis in axes_in(declared)):
-            return f"expected a sharded array, got one on a single device ({next(iter(sharding.device_set))})"
+            return only_on_one_device(next(iter(sharding.device_set)))
         return AGREES
     actual = layout_of(value, mesh)
     if _names_agree(actual, declared, sizes):
@@ -213,7 +217,7 @@ def _check_traced(
     if own is not None and own.empty:
         own = None
     mesh = current_mesh() or own
-    declared = claims(spec, len(aval.shape))
+    declared = claims(spec, aval.shape)
     if declared is None:
         return
     if mesh is None:
@@ -229,6 +233,8 @@ def _check_traced(
         reason = compare_types(spec, declared, aval, own, explicit)
         if reason and site.is_result and is_placed_by_jit(site.function):
             _stats.count_not_possible("what out_shardings make of a result", site)
+        elif is_not_placed(reason) and makes_its_result(table, site):
+            _stats.count_not_possible(NOT_PLACED_YET, site)
         elif reason:
             report(spec, reason, value, own, site)
         elif _stats.recording:
@@ -240,4 +246,4 @@ def _check_traced(
         a for a in axes_of_type(own or mesh, "Auto") if sizes.get(a, 1) > 1
     } - view.bound.keys()
     if automatic:
-        request(spec, value, declared, mesh, automatic, table.bound(spec.names), site)
+        request(spec, value, declared, mesh, automatic, table, site)

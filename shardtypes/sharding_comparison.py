@@ -10,6 +10,7 @@ from jax.sharding import NamedSharding
 
 from shardtypes import messages
 from shardtypes.declared_array import DeclaredArray
+from shardtypes.lang import Dim
 from shardtypes.lang.messages import indivisible, mesh_without_axis, wrong_axes
 from shardtypes.layouts import Axes, Layout, axes_of_spec, normalise, same_indices
 from shardtypes.logical_rules import resolve_axes
@@ -22,21 +23,25 @@ AGREES = ""  # the empty reason: nothing is wrong
 SKIPPED = "?"  # first character of a reason why the comparison could not be made
 
 
-def claims(spec: DeclaredArray, rank: int) -> tuple[Claim, ...] | None:
-    """What the annotation declares for each dimension of a value of this rank."""
+def claims(spec: DeclaredArray, shape: Sequence[Any]) -> tuple[Claim, ...] | None:
+    """What the annotation declares for each dimension of a value of this shape; nothing of one that is 1 and may
+    broadcast."""
     resolved = resolve_axes(spec.shape)
     at = spec.variadic
-    entries: list[Claim] = [
-        None if not axes and dim.kind in ("anonymous", "variadic") else axes
+    entries: list[tuple[Dim, Claim]] = [
+        (dim, None if not axes and dim.kind in ("anonymous", "variadic") else axes)
         for dim, axes in zip(spec.shape.dims, resolved, strict=True)
     ]
-    if at is None:
-        return tuple(entries) if rank == len(entries) else None
-    extra = rank - len(entries) + 1
-    return (
-        None
-        if extra < 0
-        else tuple(entries[:at] + [entries[at]] * extra + entries[at + 1 :])
+    if at is not None:
+        extra = len(shape) - len(entries) + 1
+        if extra < 0:
+            return None
+        entries = entries[:at] + [entries[at]] * extra + entries[at + 1 :]
+    if len(shape) != len(entries):
+        return None
+    return tuple(
+        None if dim.kind == "broadcast" and size == 1 else claim
+        for (dim, claim), size in zip(entries, shape, strict=True)
     )
 
 
@@ -75,6 +80,20 @@ def compare_maps(declared: Sequence[Claim], actual: Layout, mesh: Any) -> str:
     return "the devices hold other shards than declared"
 
 
+_REPLICATED = "; the array is fully replicated"
+_ON_ONE_DEVICE = "expected a sharded array, got one on a single device"
+
+
+def only_on_one_device(device: Any) -> str:
+    """Why an array that lies on one device is not sharded as declared."""
+    return f"{_ON_ONE_DEVICE} ({device})"
+
+
+def is_not_placed(reason: str) -> bool:
+    """Whether an array differs from its declaration in that nothing has sharded it yet."""
+    return reason.endswith(_REPLICATED) or reason.startswith(_ON_ONE_DEVICE)
+
+
 def compare_named(
     declared: Sequence[Claim],
     pending: Collection[str],
@@ -93,7 +112,7 @@ def compare_named(
             continue
         reason = wrong_axes(dim, want, got)
         if want and not any(found) and not open_axes:
-            reason += "; the array is fully replicated"
+            reason += _REPLICATED
         parts = parts_of(want, sizes)
         if not got and shape[dim] % parts:
             reason += f" ({indivisible(shape[dim], parts, want)}: JAX drops such a constraint)"

@@ -384,6 +384,8 @@ def check(
     if parts is not None:
         if isinstance(type_, ClassType):
             bindings = Bindings()  # each value of a typed dict names its own sizes
+            if _is_stack(parts):
+                return None
         for name, one, item in parts:
             found = check(it, one, item, bindings, facts, name, depth + 1)
             if found is not None:
@@ -413,6 +415,19 @@ def check(
             return check(it, type_, inner, bindings, facts, what, depth)
         case _:
             return _of_other_kind(it, type_, value, what)
+
+
+def _is_stack(parts: list[tuple[str, Type, Value]]) -> bool:
+    """Whether all arrays have as many dimensions more than their types, as ``vmap`` makes of one of a class."""
+    more = set()
+    for _, type_, value in parts:
+        if not isinstance(type_, ArrayType) or not isinstance(value, ArrayValue):
+            return False
+        rank = None if type_.shape is None else type_.shape.rank
+        if rank is None or value.dims is None:
+            return False
+        more.add(len(value.dims) - rank)
+    return len(more) == 1 and min(more) > 0
 
 
 def _check_options(

@@ -88,12 +88,14 @@ def _sizes(value: ArrayValue) -> list[Size] | None:
 
 def _telling(source: list[Size]) -> bool:
     """Whether sizes in another order mean dimensions in another order: each name is one dimension's, and there are two
-    of them; or one, and three dimensions of sizes that are numbers, as of images."""
+    of them; or one, and three dimensions of sizes that are numbers, as of images. Where two dimensions are of one name,
+    as q and 2*q-1 are, moving elements from row to row may be meant: so scores are shifted by relative positions."""
     named = [
         factor for size in source if size.constant is None for factor in _factors(size)
     ]
+    symbols = [name for factor in named for name in factor.symbols]
     numbers = sum(size.constant is not None for size in source)
-    return len(set(named)) == len(named) and (
+    return len(set(symbols)) == len(symbols) and (
         len(named) > 1 or (len(named) == 1 and numbers > 2)
     )
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from shardlint.engine.field_types import field_types
 from shardlint.engine.scopes import shares_scope
 from shardlint.engine.trees import is_tree
+from shardlint.engine.typed_dicts import is_typed_dict
 from shardlint.engine.types import (
     ArrayType,
     ClassType,
@@ -60,9 +61,11 @@ def may_be(it: Interpreter, type_: Type) -> bool:
 
 def restacked(it: Interpreter, type_: Type, value: Value, more: int) -> Value:
     """The argument of this type with its trees stacked so many times more; an object whose method it is stays one."""
-    if isinstance(type_, ClassType) and type_.own:
+    if not isinstance(type_, ClassType):
+        return _restacked(it, value, more)
+    if type_.own:
         return value
-    return _restacked(it, value, more)
+    return _restacked(it, value, more, is_typed_dict(type_.cls))
 
 
 def without_ranks(it: Interpreter, value: Value) -> Value:
@@ -111,7 +114,7 @@ def _restacked_dims(
 def _may_be_restacked(it: Interpreter, cls: ClassValue, more: int | None) -> bool:
     """Whether it is a tree with arrays, whose shapes nothing checks once it is made; and, to be one of a stack, one
     that the class says to be a stack: all of its arrays have one first dimension, by name."""
-    if not is_tree(cls):
+    if not (is_tree(cls) or is_typed_dict(cls)):
         return False
     types = field_types(it, cls).values()
     dialects = frozenset[str]().union(*map(shape_dialects, types))

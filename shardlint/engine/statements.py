@@ -437,7 +437,9 @@ def _return(it: Interpreter, frame: Frame, node: ir.Return) -> None:
     )
     frame.bindings.rollback(mark)
     if found is not None and found.code == "ST308" and frame.function is not None:
-        found = None if placements.replaced(frame.function.node) else found
+        is_placed = placements.replaced(frame.function.node)
+        if is_placed or not _takes_arrays(it, frame.function):
+            found = None  # its caller places what it makes
     if (
         value == Literal(None)
         and isinstance(node.value, ir.Name)
@@ -461,6 +463,20 @@ def _return(it: Interpreter, frame: Frame, node: ir.Return) -> None:
         and isinstance(value, ArrayValue)
     ):
         strings.check_result_alias(it, frame, frame.promise, value)
+
+
+def _takes_arrays(it: Interpreter, function: FunctionValue) -> bool:
+    """Whether a function is given arrays whose sizes have names, which one that initialises weights is not."""
+    for param in function.node.params:
+        if param.annotation is None:
+            continue
+        type_ = resolve(it, param.annotation, function.module)
+        if not isinstance(type_, ArrayType) and says_something(type_):
+            return True
+        if isinstance(type_, ArrayType) and type_.shape is not None:
+            if type_.shape.names:
+                return True
+    return False
 
 
 def _if(it: Interpreter, frame: Frame, node: ir.If) -> bool:

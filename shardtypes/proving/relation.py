@@ -100,6 +100,17 @@ class Related:
             over[axis] = VARYING
         return replace(self, over=tuple(over.items()), factor=1)
 
+    def of_one_round(self) -> Related | None:
+        """How what a loop takes in one round is related, where this is of all rounds in front; None where the rounds
+        themselves are sharded."""
+        if self.sharding(0):
+            return None
+        over = [
+            (axis, found if found.dim is None else replace(found, dim=found.dim - 1))
+            for axis, found in self.over
+        ]
+        return replace(self, over=tuple(over))
+
     def without(self, axes: Iterable[str]) -> Related:
         gone = set(axes)
         return replace(

@@ -112,6 +112,7 @@ class Walk:
         self._benign: dict[Name, bool] = {}
         self._users: dict[Name, list[Name]] = {}
         self._counted: set[Operand] = set()
+        self._scanned: set[Name] = set()
         for name in many.inputs:
             self._found[name] = "right", REPLICATED
         self._index(many, ())
@@ -137,6 +138,8 @@ class Walk:
             zip(body.inputs, step.operands, strict=True)
         ):
             self.sources[name] = [operand]
+            if number >= fixed + carried:
+                self._scanned.add(name)
             if fixed <= number < fixed + carried:
                 self.sources[name].append(body.outputs[number - fixed])
             self._order[name] = len(self._order)
@@ -174,6 +177,10 @@ class Walk:
             standing, relation = self.standing(self.sources[name][0])
             if standing in ("none", "unpaired"):
                 return standing, None
+            if name in self._scanned and relation is not None:
+                relation = relation.of_one_round()
+                if relation is None:
+                    return "unpaired", None
             return "right", relation
         found = self.held(name)
         whole = self.whole(name)

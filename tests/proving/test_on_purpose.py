@@ -176,3 +176,31 @@ def test_beside_as_many_devices_shards_are_held_against_their_likes() -> None:
     found = prove(admitted, ROWS, jnp.arange(8.0))
     assert found.ok is None
     assert "each device counts its own rows" in found.reason
+
+
+def stages(x: Any, w: Any) -> Any:
+    """One stage after another, each on its device."""
+    for number in range(DEVICES):
+        is_here = lax.axis_index("t") == number
+        x = lax.psum(jnp.where(is_here, jnp.tanh(x @ w[0]), 0), "t")
+    return x
+
+
+def in_a_loop(x: Any, w: Any) -> Any:
+    return lax.scan(lambda x, w: (stages(x, w), None), x, w)[0]
+
+
+def in_two_loops(x: Any, w: Any) -> Any:
+    return lax.scan(lambda x, w: (in_a_loop(x, w), None), x, w)[0]
+
+
+@pytest.mark.parametrize(
+    ("f", "loops"), [(stages, 0), (in_a_loop, 1), (in_two_loops, 2)]
+)
+def test_each_device_has_a_stage_of_its_own_in_loops_too(f: Any, loops: int) -> None:
+    spec = P(*[None] * loops, "t")
+    shape = (*(2,) * loops, DEVICES, 5, 5)
+    w = jnp.asarray(np.random.default_rng(0).normal(size=shape), jnp.float32)
+    found = prove(mapped(f, in_specs=(P(), spec), out_specs=P()), ROWS, w)
+    assert found.ok is None, found.reason
+    assert "each device takes the one entry that it has" in found.reason

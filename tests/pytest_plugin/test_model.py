@@ -170,7 +170,7 @@ def test_a_failed_check_shows_the_users_lines_only(
     project: pytest.Pytester, run: Run
 ) -> None:
     """A call whose check fails was a call; the way through the checks is no part of the traceback."""
-    code = "\n    def made(w) -> Layer:\n        return Layer(w)\n"
+    code = "\n    def made(w: f32['M F']) -> Layer:\n        return Layer(w)\n"
     project.makepyfile(**{"model/made": MODEL + code})
     project.makepyfile(
         test_made=HEAD

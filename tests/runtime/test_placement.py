@@ -210,3 +210,71 @@ def test_inside_auto_axes_and_explicit_axes(kinds: tuple[str, str], where: str) 
         for wrong in ("B/t M", "B M", "B/d M/t"):
             with pytest.raises(st.ShardingError, match="declared f32"):
                 run(wrong, x)
+
+
+@st.pytree_dataclass
+class Split:
+    w: f32["M F/t"]
+
+
+@st.typechecked
+def initialised(scale: Any = 1.0, rng: st.key[""] | None = None) -> Split:
+    return Split(jnp.ones((4, 8)) * scale)
+
+
+@st.typechecked
+def used(weights: Split) -> f32["M F/t"]:
+    return weights.w
+
+
+@st.typechecked
+def widened(x: f32["M"]) -> Split:
+    return Split(x[:, None] * jnp.ones((4, 8)))
+
+
+@pytest.mark.parametrize("where", ["jit", "eager"])
+@pytest.mark.parametrize("kind", ["auto", "explicit"])
+def test_what_a_function_makes_may_be_placed_by_its_caller(
+    auto_mesh: Mesh, explicit_mesh: Mesh, kind: str, where: str
+) -> None:
+    mesh = {"auto": auto_mesh, "explicit": explicit_mesh}[kind]
+    run: Any = jax.jit if where == "jit" else lambda f: f
+    rng = jax.random.key(0)
+    with jax.set_mesh(mesh):
+        _stats.reset()
+        run(lambda: used(st.shard(initialised(2.0, rng), Split)))()
+        run(
+            lambda: st.shard(jax.vmap(initialised)(jnp.ones(3)), st.Array["n", Split])
+        )()
+        assert "what a function makes of no arrays" in str(
+            _stats.snapshot()["not_possible"]
+        )
+        for refused in (
+            # where they are used they are compared, and so is what is made of arrays
+            lambda: used(initialised(2.0)),
+            lambda: widened(jnp.ones(4)),
+        ):
+            with pytest.raises(st.ShardingError, match="'w': dimension 1 is not shard"):
+                run(refused)()
+
+
+@st.typechecked
+def masked(x: f32["B/d L"], mask: f32["#B/d L"]) -> f32["B/d L"]:
+    return jnp.where(mask > 0, x, 0)
+
+
+def test_what_is_one_and_broadcasts_is_whole_on_each_device(auto_mesh: Mesh) -> None:
+    @st.typed_shard_map(mesh=auto_mesh)
+    def mapped(x: f32["B/d L"]) -> f32["B/d L"]:
+        return masked(x, jnp.ones((1, x.shape[1])))
+
+    with jax.set_mesh(auto_mesh):
+        x = st.shard(jnp.ones((8, 6)), f32["B/d L"])
+        for run in (masked, jax.jit(masked)):
+            assert run(x, jnp.ones((1, 6))).shape == (8, 6)
+            run(x, x)
+            with pytest.raises(st.ShardingError, match="parameter 'mask'"):
+                run(x, jnp.ones((8, 6)))
+            with pytest.raises(st.ShapeError, match="parameter 'mask': dimension 0"):
+                run(x, jnp.ones((4, 6)))
+        assert mapped(x).shape == (8, 6)

@@ -622,6 +622,18 @@ def test_what_is_needed_of_sizes_before_a_mesh_is_needed() -> None:
     assert "on a mesh with axes d, t" in verdict.reason
 
 
+def unreduced(
+    x: f32["batch/d hidden/t"], a: f32["hidden/t embed"]
+) -> f32["batch/d embed"]:
+    product = jnp.matmul(x, a, out_sharding=P("d", None, unreduced={"t"}))
+    return jax.sharding.reshard(product, P("d", None))
+
+
+def test_a_program_of_partial_sums_finds_the_axes_that_it_needs() -> None:
+    verdict = trace(unreduced)
+    assert verdict.ok is True, verdict.reason
+
+
 @st.pytree_dataclass
 class Training:
     w: f32["d"]

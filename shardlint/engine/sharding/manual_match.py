@@ -78,10 +78,11 @@ def as_declared(view: View, type_: ArrayType, value: ArrayValue) -> ArrayValue:
         return value
     if not view.divides((declared.size, declared.axes) for declared in dims):
         return replace(value, dims=None)
-    pairs = zip(value.dims, dims, strict=True)
-    sizes = [
-        view.global_size(dim.size, dim.axes or declared.axes) for dim, declared in pairs
-    ]
+    sizes = []
+    for dim, declared in zip(value.dims, dims, strict=True):
+        is_whole = declared.kind == "broadcast" and dim.size == ONE and not dim.axes
+        axes = () if is_whole else dim.axes or declared.axes
+        sizes.append(view.global_size(dim.size, axes))
     new = tuple(
         Dimension(size, dim.axes) for size, dim in zip(sizes, value.dims, strict=True)
     )
