@@ -33,16 +33,17 @@ from shardtypes.fields import (
     generic_bases,
     is_named_tuple,
     is_pytree_dataclass,
+    is_stack_of_other,
     known_field_types,
     module_names,
     replacements,
+    stacked_as,
     substituted,
     unstacked,
 )
 from shardtypes.meshes import View
 from shardtypes.scopes import Table
 from shardtypes.sites import Site
-from shardtypes.stacked import is_stack_of_other, stacked_as
 from shardtypes.stacks import is_stack
 from shardtypes.typeguard_checks import (
     CONFIG,

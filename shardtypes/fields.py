@@ -33,6 +33,23 @@ def unstacked(cls: type) -> type:
     return cls
 
 
+def stacked_as(base: Any, cls: type) -> type:
+    """A class with the dimensions in front that the class ``base`` has, if it is a stacked one."""
+    if "__shardtypes_stack__" not in vars(base) or issubclass(cls, base):
+        return cls
+    made: type = base.stack_alike(cls)
+    return made
+
+
+def is_stack_of_other(cls: Any) -> bool:
+    """Whether it is ``Array['n', C]`` of a class ``C`` that is no ``pytree_dataclass``."""
+    return (
+        isinstance(cls, type)
+        and "__shardtypes_stack__" in vars(cls)
+        and not is_pytree_dataclass(cls)
+    )
+
+
 def is_named_tuple(cls: Any) -> bool:
     """Whether a class is a named tuple."""
     return isinstance(cls, type) and issubclass(cls, tuple) and hasattr(cls, "_fields")

@@ -90,10 +90,7 @@ def _resolve(
     shape: Shape, rules: tuple[tuple[str, Any], ...]
 ) -> tuple[tuple[str, ...], ...]:
     result: list[Any] = [dim.axes or UNASSIGNED for dim in shape.dims]
-    names = [
-        dim.size.symbol_name if dim.kind == "size" and dim.size is not None else None
-        for dim in shape.dims
-    ]
+    names = [None if dim.size is None else dim.size.symbol_name for dim in shape.dims]
     for name, axes in rules:
         if name in names:
             position = names.index(name)

@@ -19,6 +19,8 @@ from shardtypes.fields import (
     field_types,
     is_named_tuple,
     is_pytree_dataclass,
+    is_stack_of_other,
+    stacked_as,
     unstacked,
 )
 from shardtypes.lang import Shape
@@ -27,7 +29,6 @@ from shardtypes.logical_rules import resolve_axes
 from shardtypes.meshes import axes_of_type, current_mesh, entries_of, mesh_sizes
 from shardtypes.pytrees import is_static
 from shardtypes.spec import partition_spec
-from shardtypes.stacked import is_stack_of_other, stacked_as
 
 
 def spec_of(shape: Shape) -> PartitionSpec:

@@ -22,6 +22,8 @@ from shardtypes.fields import (
     is_checked_where_made,
     is_named_tuple,
     is_pytree_dataclass,
+    is_stack_of_other,
+    stacked_as,
     unstacked,
 )
 from shardtypes.pytrees import is_static, register
@@ -93,15 +95,6 @@ def _is_mapping(origin: Any) -> bool:
     return isinstance(origin, type) and issubclass(origin, Mapping)
 
 
-def stacked_as(base: type, cls: type) -> type:
-    """The class ``cls`` with the dimensions in front that the stacked class ``base`` has."""
-    if "__shardtypes_stack__" not in vars(base) or issubclass(cls, base):
-        return cls
-    dims, inner = vars(base)["__shardtypes_stack__"]
-    made: type = stack(dims, stacked_as(typing.get_origin(inner) or inner, cls))
-    return made
-
-
 class StackedClass(type):
     """The class of stacked dataclasses. They have no name in a module to be found by, so they are pickled as what they
     are made of."""
@@ -139,6 +132,12 @@ class StackedClass(type):
         if "__shardtypes_stack__" in vars(cls):
             return isinstance(value, unstacked(cls))
         return super().__instancecheck__(value)
+
+    def stack_alike(cls, other: type) -> type:
+        """Another class with the dimensions in front that this one has."""
+        dims, inner = vars(cls)["__shardtypes_stack__"]
+        made: type = stack(dims, stacked_as(typing.get_origin(inner) or inner, other))
+        return made
 
     def __setattr__(cls, name: str, value: Any) -> None:
         setter = sys._getframe(1).f_globals.get("__name__", "")
@@ -197,15 +196,6 @@ def _stack_class(dims: str, inner: Any) -> type:
 
         check_where_made(made)
     return made
-
-
-def is_stack_of_other(cls: Any) -> bool:
-    """Whether it is ``Array['n', C]`` of a class ``C`` that is no ``pytree_dataclass``."""
-    return (
-        isinstance(cls, StackedClass)
-        and "__shardtypes_stack__" in vars(cls)
-        and not is_pytree_dataclass(cls)
-    )
 
 
 def _stack_other(dims: str, inner: Any) -> type:

@@ -289,6 +289,8 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 def operate(path: str, place: Place, name: str, left: Any, right: Any) -> Any:
     """``left op right``, within bounds."""
     left, right = content(left), content(right)
+    if name.endswith("=") and isinstance(left, np.ndarray) and isinstance(right, Array):
+        right = np.asarray(right)  # NumPy changes its array in place
     if not isinstance(left, Array) and not isinstance(right, Array):
         symbol = name.rstrip("=")
         _bounded(symbol, left, right)

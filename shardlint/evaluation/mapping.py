@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from shardlint.evaluation import meshes, refusals, unmade
 from shardlint.evaluation.errors import NotEvaluable
 from shardlint.evaluation.guards import (
@@ -28,7 +30,13 @@ from shardtypes.semantics.lowerings.convert import AxisOutOfRange, asarray, axis
 from shardtypes.semantics.primitives import mapping as p
 from shardtypes.semantics.relation import Relation, Relations, split
 from shardtypes.semantics.simulated import EXAMPLES, Axis
-from shardtypes.semantics.trees import flatten, paths_of, spread_prefix, unflatten
+from shardtypes.semantics.trees import (
+    flatten,
+    map_leaves,
+    paths_of,
+    spread_prefix,
+    unflatten,
+)
 
 NO_MESH = "shard_map over a mesh that is not known"
 
@@ -231,6 +239,7 @@ def pmap(
             for i, (arg, one) in enumerate(zip(args, axes, strict=True))
         ]
         given = {name: _entered(value, 0, axis) for name, value in kwargs.items()}
+        given_then = _as_it_is((args, kwargs))
         inner = [note_argument(fun, arg) for arg in inner]
         with binding({axis[0]: axis}), refusals.mapped_by(fun), mapped_call():
             result = fun(*inner, **given)
@@ -239,7 +248,7 @@ def pmap(
             observer(
                 Region(
                     fun,
-                    (args, kwargs),
+                    given_then,
                     found,
                     (result, out_axes),
                     {axis[0]: frozenset({0})},
@@ -349,6 +358,16 @@ def note_gradient(
     )
     for observer in observers:
         observer(region)
+
+
+def _as_it_is(given: Any) -> Any:
+    """What a mapped function is given, which the program may write to afterwards: NumPy's arrays, and dicts and lists
+    of arrays."""
+    if not observers:
+        return given
+    return map_leaves(
+        lambda leaf: leaf.copy() if isinstance(leaf, np.ndarray) else leaf, given
+    )
 
 
 def _is_whole(array: Array) -> bool:
@@ -507,6 +526,7 @@ def shard_map(
             _entering(leaf, _spec(one), axes, checked, path)
             for leaf, one, path in zip(leaves, specs, paths_of(structure), strict=True)
         ]
+        given = _as_it_is(args)
         inner = [
             note_argument(f, leaf, None if one is None else _spec(one).where)
             for leaf, one in zip(entering, specs, strict=True)
@@ -523,7 +543,7 @@ def shard_map(
         for observer in observers:
             observer(
                 Region(
-                    f, args, found, (result, wanted), _split_dimensions(entering, axes)
+                    f, given, found, (result, wanted), _split_dimensions(entering, axes)
                 )
             )
         return found

@@ -118,8 +118,8 @@ MAPPED = {
         enabled(False)
         def f(x: f32["B/d F/t"]) -> f32["B/d F/t"]:
             return x * 2
-        given = (shard(jnp.asarray(x), f32["B/d F/t"]),)
-        print(layout(given[0]), layout(given[0]) == layout(f32["8/d 12/t"]))
+        given = (shard(jnp.asarray(x), f32["B/d F/t"], mesh),)
+        print(layout(given[0]), layout(given[0]) == layout(f32["8/d 12/t"], mesh))
 """,
     "what may be left out": """
         def f(x: f32["B/d F/t"], bias: f32["F/t"] | None, scale: f32["F/t"] | None) -> f32["B/d F/t"]:

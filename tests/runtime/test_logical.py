@@ -232,3 +232,15 @@ def test_rules_give_names_their_axes_in_checks(auto_mesh: Mesh) -> None:
             f(put("d", "t"), put("d"))
             with pytest.raises(st.ShardingError, match="expected sharded over 'd'"):
                 f(put(None, "t"), put("d"))
+
+
+def test_rules_reach_names_that_may_broadcast(auto_mesh: Mesh) -> None:
+    @st.typechecked
+    def masked(x: f32["batch length"], mask: f32["#batch length"]) -> None: ...
+
+    with jax.set_mesh(auto_mesh), st.axis_rules((("batch", "d"),)):
+        x = st.shard(jnp.ones((8, 6)), f32["batch length"])
+        masked(x, x)
+        masked(x, x[:1])
+        with pytest.raises(st.ShardingError, match="parameter 'mask'"):
+            masked(x, jax.device_put(x, NamedSharding(auto_mesh, P())))

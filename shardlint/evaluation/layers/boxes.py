@@ -128,17 +128,20 @@ def _is_spec(value: Any) -> bool:
 
 
 @provide(f"{_LINEN}.logical_to_mesh_axes")
+@provide("shardtypes.logical_to_mesh_axes")
 def _axes(array_dim_names: Any, rules: Any = None) -> Spec:
     return _mapped(tuple(array_dim_names), _rules.get() if rules is None else rules)
 
 
 @provide(f"{_LINEN}.logical_to_mesh")
+@provide("shardtypes.logical_to_mesh")
 def _to_mesh(tree: Any, rules: Any = None) -> Any:
     """A tree of specs with mesh axes for logical names."""
     return map_leaves(lambda spec: _axes(spec, rules), tree, is_leaf=_is_spec)
 
 
 @provide(f"{_LINEN}.logical_to_mesh_sharding")
+@provide("shardtypes.logical_to_mesh_sharding")
 def _to_sharding(tree: Any, mesh: Any, rules: Any = None) -> Any:
     return map_leaves(
         lambda spec: Sharding(mesh, _axes(spec, rules)), tree, is_leaf=_is_spec
@@ -146,6 +149,8 @@ def _to_sharding(tree: Any, mesh: Any, rules: Any = None) -> Any:
 
 
 @provide(f"{_LINEN}.logical_axis_rules")
+@provide("flax.nnx.logical_axis_rules")
+@provide("shardtypes.axis_rules")
 @contextmanager
 def _with_rules(rules: Any) -> Iterator[None]:
     """In the block these are the rules. They change where arrays are, and no number."""
@@ -166,3 +171,4 @@ def _same(x: Any, *args: Any, **options: Any) -> Any:
 _constraint: Callable[..., Any] = _same
 for _name in ("with_logical_constraint", "with_sharding_constraint"):
     provide(f"{_LINEN}.{_name}")(_constraint)
+provide("shardtypes.with_logical_constraint")(_constraint)

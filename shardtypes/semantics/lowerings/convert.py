@@ -154,9 +154,10 @@ def _of_numpy(x: Any) -> Array:
     name = stored(np.asarray(x).dtype.name)
     if name not in dtypes.CONCRETE:
         raise Unsupported(f"an array of dtype {name}")
-    return Array(
-        tuple(x.shape), name, value=Simulated.everywhere(held(np.asarray(x), name))
-    )
+    numbers = held(np.asarray(x), name)
+    if np.may_share_memory(numbers, x):
+        numbers = numbers.copy()  # the program may write to its own afterwards
+    return Array(tuple(x.shape), name, value=Simulated.everywhere(numbers))
 
 
 def _of_items(items: Sequence[Any]) -> Array:
