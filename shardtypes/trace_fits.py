@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from shardtypes.errors import ShardTypeError
 from shardtypes.trace_own_names import owner_of
 from shardtypes.trace_sizes import Sizes
 
@@ -23,6 +24,8 @@ _MOST_NUMBERS = 24
 _LARGEST = 2**31
 # Numbers that small stand in every program: that one fits means little.
 _FEW = 4
+# How much of an error is read.
+_LONGEST_ERROR = 1000
 # A reshape to another number of elements; of how many names sizes are looked for then, and how many of these are tried.
 _RESHAPE = re.compile(
     r"cannot reshape array of shape (\([\d, ]+\)) \(size \d+\) into shape (\([\d, ]+\)) \(size (\d+)\)"
@@ -99,7 +102,12 @@ class Fitter:
                     continue
                 words = self._words(name, number, trial) if number % value else None
                 is_named = number in self.known.constants and number <= _FEW
-                if number in self.known.given or (words is None and is_named):
+                # what a class leaves open the program may know
+                of_field = name in self.fields and 1 < number <= _CHANCE
+                of_field = of_field and number not in trial.sizes.values()
+                if number in self.known.given or (
+                    words is None and (is_named or of_field)
+                ):
                     words = f"{name} = {number}"
                 if words is not None:
                     yield replace(fit, fixed=fixed, equal=(*fit.equal, words))
@@ -185,9 +193,10 @@ class Fitter:
 
 
 def _numbers_in(error: Exception | None) -> list[int]:
-    # what follows says where names were bound
-    first = next(iter(str(error).splitlines()), "")
-    found = (int(number) for number in re.findall(r"\d+", first))
+    text = str(error)
+    if isinstance(error, ShardTypeError):
+        text = text.partition("\n")[0]  # what follows says where names were bound
+    found = (int(number) for number in re.findall(r"\d+", text[:_LONGEST_ERROR]))
     return list(dict.fromkeys(number for number in found if number > 0))
 
 

@@ -12,16 +12,19 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from shardtypes.array_types import array_annotation, meaning
+from shardtypes.array_types import array_annotation, holds_arrays, meaning
 from shardtypes.dtypes import ArrayType, shape_of_type
 from shardtypes.fields import field_types, is_named_tuple, is_pytree_dataclass
 from shardtypes.lang import Dim, Size
 from shardtypes.pytrees import is_static
+from shardtypes.stacked import stack
 from shardtypes.trace_arguments import Argument, is_made
 
 _EQUALITY = re.compile(r"[^\W\d]\w* = [^\W\d]\w*")
 _BETWEEN = "__of__"
 """Stands in a name that is made here between what a class calls a size, and the argument."""
+_STACK = "stack"
+"""The dimension in front of a stack."""
 
 
 def holds_own_names(parameters: list[Argument]) -> bool:
@@ -42,6 +45,21 @@ def with_own_names(parameters: list[Argument]) -> list[Argument] | None:
         else:
             made.append(one)
     return made
+
+
+def stacked(parameters: list[Argument]) -> list[tuple[str, list[Argument]]]:
+    """The parameters with one of them a stack of its class, and what that is called: of a class whose values name their
+    own sizes a stack may be annotated as one."""
+    found = []
+    for at, one in enumerate(parameters):
+        hint = one.annotation
+        is_record = _is_record(typing.get_origin(hint) or hint)
+        if not (is_made(one) and is_record and holds_arrays(hint)):
+            continue
+        several = replace(one, annotation=stack(_STACK, hint))
+        words = f"{one.parameter.name} is a stack"
+        found.append((words, [*parameters[:at], several, *parameters[at + 1 :]]))
+    return found
 
 
 def readable(reason: str) -> str:

@@ -59,6 +59,7 @@ from shardtypes.trace_own_names import (
     holds_own_names,
     joins_own_names,
     readable,
+    stacked,
     with_own_names,
 )
 from shardtypes.trace_search import Search, Trial
@@ -207,6 +208,12 @@ def _trace_call(
     verdict = _of_names(name, f, parameters, mesh, sizes, configured)
     if verdict.ok is not False or not holds_own_names(parameters):
         return verdict
+    for words, others in stacked(parameters):
+        if _of_names(name, f, others, mesh, sizes, configured).ok:
+            reason = (
+                f"{name}: holds only where {words}, which its annotations do not say"
+            )
+            return replace(verdict, ok=None, reason=reason)
     apart = with_own_names(parameters)
     if apart is None:
         reason = f"{verdict.reason}; where parts of its arguments have other sizes it may hold: give an example"
@@ -267,16 +274,22 @@ def _with_open_dimension_named(
     """A verdict where what stands for any number of dimensions is one that has a name elsewhere, if it holds so: the
     annotations do not say that it is."""
     more = _MORE_DIMENSIONS[1]
+    found: list[tuple[str, Verdict]] = []
     for symbol in _symbols(call.parameters, fixed):
         same = {**fixed, symbol: more[0]}
         verdict = _surrounded(name, replace(call, more=more), same, shapes, mesh)
-        if verdict.ok:
-            words = f"{_open_dimensions(shapes)} is {symbol}"
-            reason = (
-                f"{name}: holds only where {words}, which its annotations do not say"
-            )
-            return replace(verdict, ok=None, reason=reason, proved=False)
-    return None
+        if verdict.ok is not False:
+            found.append((symbol, verdict))
+    if not found:
+        return None
+    # the fewer other needs the better
+    symbol, best = min(found, key=lambda pair: (not pair[1].ok, len(pair[1].reason)))
+    words = f"{_open_dimensions(shapes)} is {symbol}"
+    if best.ok:
+        reason = f"{name}: holds only where {words}, which its annotations do not say"
+    else:
+        reason = f"{name} where {words}: {best.reason.removeprefix(name + ': ')}"
+    return replace(best, ok=None, reason=reason, proved=False)
 
 
 def _is_broken(verdict: Verdict) -> bool:

@@ -7,7 +7,7 @@ import functools
 import inspect
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 import jax
 import jax.numpy as jnp
@@ -715,3 +715,53 @@ def test_parameters_of_any_names_stand_for_two() -> None:
 
     assert trace(weighted).proved
     assert "rank is 2, expected 1" in trace(summed).reason
+
+
+class Mlp(TypedDict):
+    up: f32["embed hidden"]
+    down: f32["hidden embed"]
+
+
+def mlp(params: Mlp, x: f32["batch embed"]) -> f32["batch embed"]:
+    return jax.nn.relu(x @ params["up"]) @ params["down"]
+
+
+def test_a_stack_may_be_annotated_as_one_of_it() -> None:
+    def mlps(params: Mlp, x: f32["batch embed"]) -> f32["batch embed"]:
+        return lax.scan(lambda x, one: (x + mlp(one, x), None), x, params)[0]
+
+    def wrong(params: Mlp, x: f32["batch embed"]) -> f32["batch embed"]:
+        return lax.scan(lambda x, one: (x + mlp(one, x).T, None), x, params)[0]
+
+    verdict = trace(mlps)
+    assert verdict.ok is None
+    assert "holds only where params is a stack" in verdict.reason
+    assert trace(wrong).ok is False
+
+
+@st.pytree_dataclass
+class Policy:
+    w: f32["obs actions"]
+
+
+@st.typechecked
+def scored(policy: Policy, obs: f32["obs"]) -> f32["actions"]:
+    return obs @ policy.w
+
+
+def test_a_size_of_a_class_may_be_a_number_of_the_program() -> None:
+    def act(policy: Policy, at: f32["2"]) -> f32["actions"]:
+        return scored(policy, jnp.concatenate([at, jnp.sin(at), jnp.cos(at)]))
+
+    verdict = trace(act)
+    assert verdict.ok is None
+    assert "holds only where obs = 6" in verdict.reason
+
+
+def test_sizes_are_read_wherever_an_error_names_them() -> None:
+    def layers(layers: st.Array["depth", Linear], x: f32["dim"]) -> f32["dim"]:
+        return lax.scan(lambda x, one: (jnp.tanh(x @ one.w), None), x, layers)[0]
+
+    verdict = trace(layers)
+    assert verdict.ok is None
+    assert "inputs = dim and outputs = dim" in verdict.reason
