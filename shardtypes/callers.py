@@ -20,6 +20,7 @@ Maker = Literal["program", "library", "unknown"]
 # Who takes values apart and makes them again.
 _LIBRARIES = {
     "jax", "jaxlib", "flax", "equinox", "chex", "optax", "orbax", "copy", "copyreg", "pickle", "_pickle", "cloudpickle",
+    "shardtypes",
 }  # fmt: skip
 # What stands between a class and who calls it.
 _BETWEEN = {"dataclasses", "typing", "functools", "abc", "attr", "attrs", "collections"}

@@ -275,7 +275,7 @@ class _Reader:
         names = reassigned_parameters(code) if code is not None else ()
         held = [name for name in names if holds_arrays(self.annotation(name))]
         return [
-            f"{self.site(f'parameter {name!r}')}, once it is assigned to"
+            f"{self.site(f'parameter {name!r}')}: what is assigned to it is not checked"
             for name in held
         ]
 

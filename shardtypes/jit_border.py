@@ -121,6 +121,10 @@ def is_compiled(frame: FrameType | None) -> bool:
     return found and not only_traced
 
 
+# What stands between a function and the ``jit`` that it is handed to.
+_BETWEEN = ("jax", "shardtypes", "flax", "equinox", "functools", "contextlib")
+
+
 def is_placed_by_jit(function: str) -> bool:
     """Whether what a checked function returns goes to ``jit`` and nowhere else, which places it by its
     ``out_shardings``."""
@@ -133,7 +137,7 @@ def is_placed_by_jit(function: str) -> bool:
             return any(type(leaf).__name__ != "UnspecifiedValue" for leaf in leaves)
         package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
         is_itself = frame.f_code.co_name == function.rpartition(".")[2]
-        if package not in ("jax", "shardtypes") and not is_itself:
+        if package not in _BETWEEN and not is_itself:
             return False
         frame = frame.f_back
     return False

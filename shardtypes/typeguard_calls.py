@@ -217,7 +217,7 @@ def _run_statement(
     # programs reshape and cast their arguments: as under our own decorator
     if name in call.parameters:
         _stats.count_not_possible(
-            f"{function}: parameter {name!r}, once it is assigned to"
+            f"{function}: parameter {name!r}: what is assigned to it is not checked"
         )
         return
     site = Site(function, f"variable {name!r}", memo.globals.get("__name__", ""))

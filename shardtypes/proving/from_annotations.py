@@ -10,11 +10,11 @@ from typing import Any
 import jax
 
 from shardtypes.certainty import unbound_axis
+from shardtypes.given_meshes import mesh_of
 from shardtypes.lang import Shape
 from shardtypes.mesh_dependence import dependence_of
 from shardtypes.meshes import mesh_sizes
 from shardtypes.messages import array_text
-from shardtypes.proving.meshes import mesh_of
 from shardtypes.proving.prover import prove
 from shardtypes.proving.verdict import Proof
 from shardtypes.trace_arguments import arguments_of, combinations, shapes_of

@@ -80,7 +80,7 @@ def test_fields_of_one_class_are_one_line() -> None:
     reasons = {f"Model: field '{name}' {fitted}": 33 for name in "abcde"}
     reasons |= {
         f"Head: field 'w' {fitted}": 2,
-        "block: parameter 'x', once it is assigned to": 1,
+        "block: parameter 'x': what is assigned to it is not checked": 1,
     }
     coverage = Coverage(
         checks={"shape": 7},
@@ -96,5 +96,5 @@ def test_fields_of_one_class_are_one_line() -> None:
         "checks run: 7 shape",
         f"not possible, 2 times: Head: field 'w' {fitted}",
         f"not possible, 165 times: Model: of 5 fields ('a', 'b', 'c', …), each {fitted}",
-        "not possible, once: block: parameter 'x', once it is assigned to",
+        "not possible, once: block: parameter 'x': what is assigned to it is not checked",
     ]

@@ -171,7 +171,7 @@ def test_modules_are_checked_at_every_assignment(tmp_path: Path) -> None:
     [
         (
             "def inner():\n    nonlocal x\n    x = y\ninner()",
-            "f: parameter 'x', once it is assigned to",
+            "f: parameter 'x': what is assigned to it is not checked",
         ),
         (
             "def inner():\n    nonlocal h\n    h = y\nh: f32['N'] = x\ninner()",

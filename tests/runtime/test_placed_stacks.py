@@ -210,3 +210,19 @@ def test_what_cannot_be_stacked_says_so() -> None:
             TypeError, match=r"needs .*fields of array types, got <class"
         ):
             Array["n", kind]
+
+
+def test_trees_of_specs_are_no_objects_of_the_program(auto_mesh: Mesh) -> None:
+    @st.typechecked
+    @st.pytree_dataclass
+    class Checked:
+        w: f32["m n/t"]
+
+    st._stats.reset()
+    with jax.set_mesh(auto_mesh):
+        st.make_shardings(Array["layers", Checked])
+        placed = st.shard(
+            Array["layers", Checked](jnp.ones((3, 4, 8))), Array["layers", Checked]
+        )
+    assert type(placed) is Checked
+    assert "does not fit" not in str(st._stats.snapshot()["not_possible"])

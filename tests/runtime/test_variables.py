@@ -150,7 +150,7 @@ def test_coroutines_and_methods(tmp_path: Path, way: str) -> None:
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        ("x = y", "f: parameter 'x', once it is assigned to"),
+        ("x = y", "f: parameter 'x': what is assigned to it is not checked"),
         (
             "h: f32['N'] = x\nh: f32['M'] = x\nh = y",
             "f: variable 'h', which has several annotations",
@@ -231,7 +231,7 @@ def test_parameters_that_are_assigned_anew_are_counted_under_every_door(
         st._stats.reset()
         call()
         assert (
-            f"{place}, once it is assigned to" in st._stats.snapshot()["not_possible"]
+            f"{place}: what is assigned to it is not checked" in st._stats.snapshot()["not_possible"]
         )
 
 
