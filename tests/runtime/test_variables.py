@@ -231,7 +231,8 @@ def test_parameters_that_are_assigned_anew_are_counted_under_every_door(
         st._stats.reset()
         call()
         assert (
-            f"{place}: what is assigned to it is not checked" in st._stats.snapshot()["not_possible"]
+            f"{place}: what is assigned to it is not checked"
+            in st._stats.snapshot()["not_possible"]
         )
 
 
