@@ -189,7 +189,7 @@ def test_names_equality_and_methods() -> None:
 
 def test_its_values_are_of_the_class_that_is_stacked() -> None:
     made = Layers(w=W, b=B, name="q")
-    assert type(made) is Layer and made == Layer(w=W, b=B, name="q")
+    assert type(made) is Layer and same(made, Layer(w=W, b=B, name="q"))
     assert isinstance(made, Layers) and not isinstance(B, Layers)
     assert type(KINDS["frozen"](w=W)) is Frozen
     assert type(KINDS["twice"](w=W)) is Layer
