@@ -62,9 +62,8 @@ class Known:
 
 @dataclass(frozen=True)
 class Fitter:
-    """``direct`` and ``fields``: the names that only annotations of the
-    signature have, and those that only fields of dataclasses have; ``starts``: the sizes to begin with, the best last.
-    """
+    """``direct`` and ``fields``: the names that only annotations of the signature have, and those that only fields of
+    dataclasses have; ``starts``: the sizes to begin with, the best last."""
 
     known: Known
     direct: frozenset[str]
@@ -100,17 +99,26 @@ class Fitter:
                 ):
                     yield replace(fit, fixed=fixed)
                     continue
-                words = self._words(name, number, trial) if number % value else None
-                is_named = number in self.known.constants and number <= _FEW
-                # what a class leaves open the program may know
-                of_field = name in self.fields and 1 < number <= _CHANCE
-                of_field = of_field and number not in trial.sizes.values()
-                if number in self.known.given or (
-                    words is None and (is_named or of_field)
-                ):
-                    words = f"{name} = {number}"
+                words = self._why_equal(name, number, trial)
                 if words is not None:
                     yield replace(fit, fixed=fixed, equal=(*fit.equal, words))
+
+    def _why_equal(self, name: str, number: int, trial: Any) -> str | None:
+        """What a size may be equal to, in words; None for a number that nothing explains."""
+        equal = f"{name} = {number}"
+        if number in self.known.given:
+            return equal
+        if number % trial.sizes[name]:
+            words = self._words(name, number, trial)
+            if words is not None:
+                return words
+        if number in self.known.constants and number <= _FEW:
+            return equal
+        # what a class leaves open the program may know
+        is_left_open = name in self.fields and number not in trial.sizes.values()
+        if is_left_open and 1 < number <= _CHANCE:
+            return equal
+        return None
 
     def _of_reshape(
         self, fit: Fit, trial: Any, configured: frozenset[int]
