@@ -173,7 +173,7 @@ class ArraySpec(DeclaredArray):
         """Local sizes times the sizes of their axes. What is 1 and may broadcast is 1 on all devices."""
         if not self.sharded:
             return shape
-        dims = self._aligned(len(shape))
+        dims = self.aligned(self.shape.dims, len(shape))
         if dims is None:
             return shape
         result = []
@@ -189,17 +189,6 @@ class ArraySpec(DeclaredArray):
                     )
             result.append(size)
         return tuple(result)
-
-    def _aligned(self, rank: int) -> tuple[Dim, ...] | None:
-        """What is declared of each of a value's dimensions; None for a rank that does not fit."""
-        dims = self.shape.dims
-        if self.variadic is None:
-            return dims if rank == self.rank else None
-        extra = rank - self.rank + 1
-        if extra < 0:
-            return None
-        at = self.variadic
-        return dims[:at] + (dims[at],) * extra + dims[at + 1 :]
 
     def _expand(
         self, shape: tuple[Any, ...], table: Table, value: Any, site: Site

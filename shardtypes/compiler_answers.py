@@ -29,25 +29,15 @@ from shardtypes.sharding_comparison import (
     compare_named,
     is_not_placed,
 )
-from shardtypes.sharding_reports import count_agreement
+from shardtypes.sharding_reports import (
+    NOT_PLACED_YET,
+    count_agreement,
+    makes_its_result,
+)
 from shardtypes.sites import Site
 
 # A reason why a comparison could not be made, as `sharding_check` writes them.
 PADDED = "?a size that its axes do not divide, which the compiler pads"
-
-
-#: Why the sharding of a result is left open.
-NOT_PLACED_YET = "what a function makes of no arrays, which may be placed afterwards"
-
-
-def makes_its_result(table: Table, site: Site) -> bool:
-    """Whether a value is the result of a function that was given no arrays whose sizes have names: it initialises
-    weights, say, which its caller places. Where they are used they are compared."""
-    if not site.is_result:
-        return False
-    return not any(
-        place.role.startswith("parameter") for place, _ in table.places.values()
-    )
 
 
 def request(

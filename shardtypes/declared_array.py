@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
 from shardtypes.accepted_dtypes import DTypeClass, numpy_dtype
 from shardtypes.lang import Dim, Shape
+
+T = TypeVar("T")
 
 NAME, CONSTANT, ANYTHING, EXPRESSION, BROADCAST = range(5)
 
@@ -74,3 +77,14 @@ class DeclaredArray:
         self.wanted_dtype: np.dtype[Any] | None = numpy_dtype(dtype)
         # Outcomes of sharding comparisons by (sharding, mesh, …); see sharding_check.
         self.verdicts: dict[Any, Any] = {}
+
+    def aligned(self, written: Sequence[T], rank: int) -> tuple[T, ...] | None:
+        """Of something for each dimension that is written, that for each dimension of a value; None for a rank that
+        does not fit."""
+        at = self.variadic
+        if at is None:
+            return tuple(written) if rank == self.rank else None
+        extra = rank - self.rank + 1
+        if extra < 0:
+            return None
+        return (*written[:at], *[written[at]] * extra, *written[at + 1 :])

@@ -13,7 +13,7 @@ from jax.sharding import NamedSharding, SingleDeviceSharding
 
 from shardtypes import _stats
 from shardtypes.beneath import Beneath, beneath
-from shardtypes.compiler_answers import NOT_PLACED_YET, makes_its_result, request
+from shardtypes.compiler_answers import request
 from shardtypes.declared_array import DeclaredArray
 from shardtypes.jit_border import is_placed_by_jit
 from shardtypes.layouts import Layout, layout_of
@@ -36,14 +36,13 @@ from shardtypes.sharding_comparison import (
     compare_maps,
     compare_named,
     compare_types,
-    is_not_placed,
     only_on_one_device,
     unknown_axis,
 )
 from shardtypes.sharding_reports import (
     count_agreement,
     difference,
-    report,
+    report_in_call,
     sizes_of_mesh,
 )
 from shardtypes.sites import Site
@@ -105,10 +104,8 @@ def check_sharding(
         _stats.count_not_possible(NO_MESH, site)
         return
     reason = _verdict(spec, under, mesh, view)
-    if is_not_placed(reason) and makes_its_result(table, site):
-        _stats.count_not_possible(NOT_PLACED_YET, site)
-    elif reason is not AGREES:
-        report(spec, reason, value, mesh, site)
+    if reason is not AGREES:
+        report_in_call(spec, reason, value, mesh, table, site)
     elif _stats.recording:
         count_agreement(spec, sizes_of_mesh(sharding, mesh), site)
 
@@ -233,10 +230,8 @@ def _check_traced(
         reason = compare_types(spec, declared, aval, own, explicit)
         if reason and site.is_result and is_placed_by_jit(site.function):
             _stats.count_not_possible("what out_shardings make of a result", site)
-        elif is_not_placed(reason) and makes_its_result(table, site):
-            _stats.count_not_possible(NOT_PLACED_YET, site)
         elif reason:
-            report(spec, reason, value, own, site)
+            report_in_call(spec, reason, value, own, table, site)
         elif _stats.recording:
             count_agreement(
                 spec, {a: n for a, n in sizes.items() if a in explicit}, site

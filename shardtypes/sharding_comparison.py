@@ -27,21 +27,16 @@ def claims(spec: DeclaredArray, shape: Sequence[Any]) -> tuple[Claim, ...] | Non
     """What the annotation declares for each dimension of a value of this shape; nothing of one that is 1 and may
     broadcast."""
     resolved = resolve_axes(spec.shape)
-    at = spec.variadic
-    entries: list[tuple[Dim, Claim]] = [
+    written: list[tuple[Dim, Claim]] = [
         (dim, None if not axes and dim.kind in ("anonymous", "variadic") else axes)
         for dim, axes in zip(spec.shape.dims, resolved, strict=True)
     ]
-    if at is not None:
-        extra = len(shape) - len(entries) + 1
-        if extra < 0:
-            return None
-        entries = entries[:at] + [entries[at]] * extra + entries[at + 1 :]
-    if len(shape) != len(entries):
+    aligned = spec.aligned(written, len(shape))
+    if aligned is None:
         return None
     return tuple(
         None if dim.kind == "broadcast" and size == 1 else claim
-        for (dim, claim), size in zip(entries, shape, strict=True)
+        for (dim, claim), size in zip(aligned, shape, strict=True)
     )
 
 

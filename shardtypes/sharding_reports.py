@@ -13,11 +13,14 @@ from shardtypes.beneath import beneath
 from shardtypes.declared_array import DeclaredArray
 from shardtypes.errors import ShardingError
 from shardtypes.meshes import format_mesh, mesh_sizes
-from shardtypes.sharding_comparison import SKIPPED
+from shardtypes.scopes import Table
+from shardtypes.sharding_comparison import SKIPPED, is_not_placed
 from shardtypes.sites import Site
 
 # Where a value may be pending though its annotation does not say so: whoever gets it may reduce it.
 _MAY_BE_PENDING = ("the result", "the yielded value", "variable ")
+#: Why the sharding of a result is left open.
+NOT_PLACED_YET = "what a function makes of no arrays, which may be placed afterwards"
 
 
 def report(spec: DeclaredArray, reason: str, value: Any, mesh: Any, site: Site) -> None:
@@ -34,6 +37,27 @@ def report(spec: DeclaredArray, reason: str, value: Any, mesh: Any, site: Site) 
         )
     else:
         raise difference(spec, reason, value, mesh, site)
+
+
+def makes_its_result(table: Table, site: Site) -> bool:
+    """Whether a value is the result of a function that was given no arrays whose sizes have names: it initialises
+    weights, say, which its caller places. Where they are used they are compared."""
+    if not site.is_result:
+        return False
+    return not any(
+        place.role.startswith("parameter") for place, _ in table.places.values()
+    )
+
+
+def report_in_call(
+    spec: DeclaredArray, reason: str, value: Any, mesh: Any, table: Table, site: Site
+) -> None:
+    """As ``report``, of a value in a call whose names the table has: what it makes may be placed afterwards."""
+    __tracebackhide__ = True
+    if is_not_placed(reason) and makes_its_result(table, site):
+        _stats.count_not_possible(NOT_PLACED_YET, site)
+    else:
+        report(spec, reason, value, mesh, site)
 
 
 def count_agreement(spec: DeclaredArray, sizes: Mapping[str, int], site: Site) -> None:

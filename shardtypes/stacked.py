@@ -72,7 +72,8 @@ def stack(dims: str, inner: Any) -> Any:
     base = origin or inner
     if typing.is_typeddict(base):
         return _stack_typed_dict(dims, base, args)
-    if is_named_tuple(base) or declares_fields(base) or is_stack_of_other(base):
+    has_fields = is_named_tuple(base) or declares_fields(base)
+    if is_stack_of_other(base) or (has_fields and holds_arrays(inner)):
         return _stack_other(dims, inner)
     if origin is typing.Union or (origin is not None and args):
         keys = args[:-1] if _is_mapping(origin) else ()
@@ -198,18 +199,19 @@ def _stack_class(dims: str, inner: Any) -> type:
     return made
 
 
+def _stacked_fields(dims: str, base: Any, args: tuple[Any, ...]) -> dict[str, Any]:
+    """The types of a class's fields, with dimensions in front of those that hold arrays."""
+    return {
+        name: stack(dims, hint) if holds_arrays(hint) else hint
+        for name, hint in field_types(base, args).items()
+    }
+
+
 def _stack_other(dims: str, inner: Any) -> type:
     """The stacked form of a named tuple or of a dataclass of another library: a type that only describes its values,
     for how to derive from such a class is its library's affair."""
     base = typing.get_origin(inner) or inner
-    types_of_fields = {
-        name: stack(dims, hint) if holds_arrays(hint) else hint
-        for name, hint in field_types(base, typing.get_args(inner)).items()
-    }
-    if not holds_arrays(inner):
-        raise TypeError(
-            f"Array[{dims!r}, …] needs a class with fields of array types, got {inner!r}"
-        )
+    types_of_fields = _stacked_fields(dims, base, typing.get_args(inner))
     name = f"{base.__name__}[{dims!r}]"
     namespace = {
         "__module__": base.__module__,
@@ -223,10 +225,7 @@ def _stack_other(dims: str, inner: Any) -> type:
 
 
 def _stack_typed_dict(dims: str, base: Any, args: tuple[Any, ...]) -> Any:
-    fields = {
-        name: stack(dims, hint) if holds_arrays(hint) else hint
-        for name, hint in field_types(base, args).items()
-    }
+    fields = _stacked_fields(dims, base, args)
     optional = {
         name: typing.NotRequired[hint]
         for name, hint in fields.items()

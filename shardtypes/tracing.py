@@ -247,16 +247,14 @@ def _of_names(
         _surrounded(name, replace(call, more=more), fixed, shapes, mesh)
         for more in _MORE_DIMENSIONS
     ]
-    if all(verdict.ok for verdict in verdicts):
-        return max(verdicts, key=lambda verdict: not verdict.proved)
     if not any(verdict.ok or _is_broken(verdict) for verdict in verdicts):
         tied = _with_open_dimension_named(name, call, fixed, shapes, mesh)
         if tied is not None:
             return tied
-    # where the function itself refuses so many dimensions, it must not be called with them
-    run = [v for v in verdicts if v.ok is not None or not refuses(v.error)]
     if len({verdict.ok for verdict in verdicts}) == 1:
         return max(verdicts, key=lambda verdict: not verdict.proved)
+    # where the function itself refuses so many dimensions, it must not be called with them
+    run = [v for v in verdicts if v.ok is not None or not refuses(v.error)]
     found, ok = next(v for v in verdicts if v.ok is not verdicts[0].ok), None
     if run and all(map(_is_broken, run)):
         found, ok = run[0], False
