@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from shardlint import ir
-from shardlint.engine import containers, declared, instances, matching, objects
+from shardlint.engine import boxes, containers, declared, instances, matching, objects
 from shardlint.engine.annotations import resolve
 from shardlint.engine.class_index import EVERY_NAME
 from shardlint.engine.field_types import of_instance
@@ -50,6 +50,7 @@ def assign(
         objects.replaced(
             it, frame, [(one, containers.CHANGED) for one in instance.either]
         )
+    boxes.assigned(it, frame, instance, name, value)
     if isinstance(instance, ArrayValue) and name in _IN_PLACE:
         objects.replaced(
             it, frame, [(instance, ArrayValue(None, numpy=instance.numpy))]

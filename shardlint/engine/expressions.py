@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from shardlint import ir, ops
 from shardlint.engine import (
+    boxes,
     callables,
     calls,
     classes,
@@ -283,6 +284,8 @@ def attribute(it: Interpreter, frame: Frame, value: Value, name: str, at: int) -
             return part
         case WrappedValue() if (part := tree_paths.attribute(value, name)) is not None:
             return part
+        case ArrayValue() if (held := boxes.attribute(value, name)) is not None:
+            return held
         case _:
             try:
                 return ops.attribute(value, name, it.context(frame, at))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from shardlint import ir
 from shardlint.changes import MUTATORS
-from shardlint.engine import containers, declared
+from shardlint.engine import boxes, containers, declared
 from shardlint.engine.class_index import EVERY_NAME
 from shardlint.engine.containers import CHANGED
 from shardlint.engine.frames import Frame
@@ -69,6 +69,8 @@ def note(
         after, result = (CHANGED, None) if found is None else found
         replaced(it, frame, [(func.receiver, after)])
         return result
+    if isinstance(func, MethodValue):
+        return boxes.called(it, frame, func.receiver, func.name, args)
     if isinstance(func, ExternalValue):
         return _note_external(it, frame, expr, func.qualname, args)
     if isinstance(func, Unknown):

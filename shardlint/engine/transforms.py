@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from shardlint import ir
 from shardlint.engine import (
+    boxes,
     custom_rules,
     layers,
     module_transforms,
@@ -67,8 +68,6 @@ _WRAPS = "functools.wraps"
 _MAKING_DECORATORS = frozenset(
     {_WRAPS, "haiku.name_like", "warnings.deprecated", "typing_extensions.deprecated"}
 )
-#: Holds one array and behaves like it.
-_BOX = "flax.nnx.Param"
 _REDUCING = frozenset({"jax.lax.psum", "jax.lax.pmean", "jax.lax.pmax", "jax.lax.pmin"})
 _PARAMETERS = {
     **DERIVATIVES,
@@ -87,8 +86,8 @@ _PLACED = ("in_axes", "out_axes")
         *_PARAMETERS,
         *layers.MADE,
         *_MAKING_DECORATORS,
+        *boxes.VARIABLES,
         _PARTIAL,
-        _BOX,
     },
     last=_TRANSPARENT_BY_NAME,
 )
@@ -125,8 +124,8 @@ def make(
             unknown = Unknown("a transformation of something unknown")
             return _traced_by(it, args[0], qualname) if _callable(args[0]) else unknown
         return PartialValue(ExternalValue(qualname), (), tuple(kwargs.items()))
-    if qualname == _BOX and args and isinstance(args[0], ArrayValue):
-        return args[0]
+    if qualname in boxes.VARIABLES and args and isinstance(args[0], ArrayValue):
+        return boxes.made(args[0])
     names = _PARAMETERS.get(qualname)
     if names is None:
         return layers.make(qualname, args, kwargs)

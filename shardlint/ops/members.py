@@ -106,9 +106,6 @@ def _array_attribute(value: ArrayValue, name: str, ctx: OpContext) -> Value:
         return apply("jax.numpy.matrix_transpose", [value], {}, ctx)
     if name in ("real", "imag"):
         return apply(f"jax.numpy.{name}", [value], {}, ctx)
-    if name == "value":
-        # of a variable of flax, which is followed as the array that it holds
-        return value
     if name == "at":
         return PartialValue(ExternalValue(AT), (value,))
     if name in ("itemsize", "nbytes"):

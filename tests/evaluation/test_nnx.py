@@ -291,6 +291,29 @@ PROGRAMS = {
             kernel = getattr(kernel, "value", kernel)
             return state, int(kernel[0] == "d"), len(kernel)
         """,
+    "specs of what is no state alone": """
+        init = nnx.with_partitioning(nnx.initializers.lecun_normal(), ("d", None))
+
+        class Named(nnx.Module):
+            def __init__(self, rngs):
+                self.mix = nnx.Linear(6, 4, kernel_init=init, rngs=rngs)
+
+        mesh = jax.make_mesh((2,), ("d",), axis_types=(jax.sharding.AxisType.Auto,))
+        with jax.set_mesh(mesh):
+            _, params = nnx.split(Named(nnx.Rngs(0)), nnx.Param)
+            held = (jnp.zeros(()), optax.adam(1e-3).init(params))
+            shardings = nnx.get_named_sharding(held, mesh)
+            specs = [s.spec for s in jax.tree.leaves(shardings)]
+            return [(len(spec), int("d" in spec)) for spec in specs]
+        """,
+    "a general layer whose kernel is partitioned": """
+        kernel = nnx.with_partitioning(nnx.initializers.lecun_normal(), (None, "d", None))
+        bias = nnx.with_partitioning(nnx.initializers.normal(), ("d", None))
+        mesh = jax.make_mesh((2,), ("d",), axis_types=(jax.sharding.AxisType.Auto,))
+        with jax.set_mesh(mesh):
+            layer = nnx.LinearGeneral(6, (2, 4), kernel_init=kernel, bias_init=bias, rngs=nnx.Rngs(0))
+            return layer(X), layer.kernel[...], layer.bias[...]
+        """,
 }
 
 

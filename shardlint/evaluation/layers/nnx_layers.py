@@ -17,7 +17,13 @@ from shardlint.evaluation.layers.functions import (
     promoted_to,
     sizes_in,
 )
-from shardlint.evaluation.layers.nnx_objects import BatchStat, Cache, Module, Param
+from shardlint.evaluation.layers.nnx_objects import (
+    BatchStat,
+    Cache,
+    Module,
+    Param,
+    WithMetadata,
+)
 from shardlint.evaluation.layers.nnx_random import Rngs, RngStream, key_for
 from shardlint.evaluation.outside import provide
 from shardtypes.semantics.array import Array
@@ -34,6 +40,19 @@ def _parameter(
     metadata: Mapping[str, Any] | None,
 ) -> Param:
     return Param(init(rngs.params(), tuple(shape), dtype), **(metadata or {}))
+
+
+def _made_flat(init: Initializer, flat: Sequence[int]) -> Initializer:
+    """The initializer, given other sizes than those of its parameter: how it scales follows from these."""
+
+    def made(key: Any, shape: Sequence[int], dtype: Any) -> Any:
+        value = init(key, tuple(flat), dtype)
+        if isinstance(value, WithMetadata):
+            array = call("numpy.reshape", value.value, shape)
+            return WithMetadata(array, value.metadata)
+        return call("numpy.reshape", value, shape)
+
+    return made
 
 
 class _Affine(Module):
@@ -101,12 +120,12 @@ class LinearGeneral(_Affine):
         self.in_features = sizes_in(in_features)
         self.out_features = sizes_in(out_features)
         self.axis = axis
-        init = options.pop("kernel_init", KERNEL)
-        flat = (math.prod(self.in_features), math.prod(self.out_features))
+        inputs, outputs = math.prod(self.in_features), math.prod(self.out_features)
+        kernel = options.pop("kernel_init", KERNEL)
+        bias = options.pop("bias_init", ZEROS)
+        options["kernel_init"] = _made_flat(kernel, (inputs, outputs))
+        options["bias_init"] = _made_flat(bias, (outputs,))
         shape = (*self.in_features, *self.out_features)
-        options["kernel_init"] = lambda key, _, dtype: call(
-            "numpy.reshape", init(key, flat, dtype), shape
-        )
         self._make(shape, self.out_features, rngs, options)
 
     def __call__(self, inputs: Any, **options: Any) -> Array:

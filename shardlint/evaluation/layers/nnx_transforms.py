@@ -19,10 +19,11 @@ from shardlint.evaluation.layers.nnx_objects import (
     Variable,
     variables_in,
 )
-from shardlint.evaluation.layers.nnx_state import State, leaves_of, nested
+from shardlint.evaluation.layers.nnx_state import leaves_of, nested
 from shardlint.evaluation.meshes import Sharding, Spec
 from shardlint.evaluation.optimizers.parameters import apply_updates
 from shardlint.evaluation.outside import KNOWN, provide
+from shardtypes.semantics.array import Array
 from shardtypes.semantics.lowerings.convert import asarray, cast
 from shardtypes.semantics.trees import flatten, map_leaves
 
@@ -406,7 +407,7 @@ class MultiMetric(Metric):
 @provide(f"{_NNX}.get_partition_spec")
 @provide(f"{_NNX}.spmd.get_partition_spec")
 def get_partition_spec(tree: Any) -> Any:
-    """The same state with the spec of each variable; replicated where none is said."""
+    """The same tree with the spec of each variable; replicated where none is said, as arrays are."""
     return _with_specs(tree, lambda spec: spec)
 
 
@@ -418,14 +419,14 @@ def get_named_sharding(tree: Any, mesh: Any) -> Any:
 
 
 def _with_specs(tree: Any, make: Callable[[Spec], Any]) -> Any:
-    if not isinstance(tree, State):
-        raise NotEvaluable("specs of something that is no state")
-    return nested(
-        [
-            (path, variable.replace(make(_spec(variable.metadata))))
-            for path, variable in leaves_of(tree)
-        ]
-    )
+    def one(leaf: Any) -> Any:
+        if isinstance(leaf, Variable):
+            return leaf.replace(make(_spec(leaf.metadata)))
+        if isinstance(leaf, Array):
+            return make(Spec())
+        return None
+
+    return map_leaves(one, tree, is_leaf=lambda part: isinstance(part, Variable))
 
 
 def _spec(metadata: Mapping[str, Any]) -> Spec:
