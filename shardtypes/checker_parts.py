@@ -29,8 +29,10 @@ from shardtypes.fields import (
     declares_fields,
     is_named_tuple,
     is_pytree_dataclass,
+    is_stacked,
     known_field_types,
     module_names,
+    shares_sizes,
 )
 from shardtypes.known_shardings import Last
 from shardtypes.sites import Site
@@ -81,6 +83,8 @@ class Writer:
         # The names of the call, and of the values around what is checked that name their sizes each by itself.
         self._scopes: list[Names] = []
         self._classes: list[type] = []
+        # The class of a method's object while that is checked, whose sizes are those of the call.
+        self._receiver: Any = None
         self.has_own_names = False
 
     @property
@@ -101,7 +105,9 @@ class Writer:
         """Write the check of a parameter or a result that is in a variable."""
         annotation = checked.annotation
         if checked.sizeless is not None and annotation is not Any:
+            self._receiver = annotation
             self._part(annotation, variable, checked.site)
+            self._receiver = None
         elif checked.sizeless is not None:
             test = self.text.constant("names_no_sizes", checked.sizeless)
             self._fail_if(f"not {test}({variable})")
@@ -354,6 +360,8 @@ class Writer:
             or any(holds_arrays(part) for part in bases)
         ):
             raise Unusual("a generic class, or one that may hold itself")
+        if is_stacked(base) and not shares_sizes(base):
+            raise Unusual("a stack of values that name their sizes each")
         known = known_field_types(base)
         if known.missing:
             raise Unusual("a field whose annotation names nothing")
@@ -365,7 +373,7 @@ class Writer:
         }
         self._fail_if(f"type({value}) is not {self.text.constant(base.__name__, base)}")
         self._classes.append(base)
-        if any(is_pytree_dataclass(part) for part in base.__mro__):
+        if shares_sizes(base) or base is self._receiver:
             self._each_field(fields, value, site)
         else:
             with self._own_names(base):

@@ -24,7 +24,7 @@ from shardtypes import _stats
 from shardtypes.array_check import leave_own_names
 from shardtypes.array_types import has_array_fields, has_array_methods, holds_arrays
 from shardtypes.described import is_described
-from shardtypes.dtypes import anydtype, array_spec
+from shardtypes.dtypes import anydtype, array_spec, shape_of_type
 from shardtypes.fields import (
     FieldTypes,
     class_annotations,
@@ -33,10 +33,11 @@ from shardtypes.fields import (
     generic_bases,
     is_named_tuple,
     is_pytree_dataclass,
-    is_stack_of_other,
+    is_stacked,
     known_field_types,
     module_names,
     replacements,
+    shares_sizes,
     stacked_as,
     substituted,
     unstacked,
@@ -94,11 +95,14 @@ def compile_container(
     base = annotation if origin is None else origin
     if not isinstance(base, type):
         return _counted(around_arrays(annotation, memo), f"what is in {annotation!r}")
-    if is_stack_of_other(base):
+    if is_stacked(base) and not shares_sizes(base):
         return _unless_described(_compile_stack(base, compile_part), base)
     if declares_fields(base):
         return _unless_described(
-            _compile_dataclass(annotation, base, args, memo, compile_part), base
+            _compile_dataclass(
+                annotation, base, args, memo, compile_part, shares_sizes(base)
+            ),
+            base,
         )
     if is_named_tuple(base):
         return _unless_described(_compile_named_tuple(base, args, compile_part), base)
@@ -113,6 +117,13 @@ def compile_container(
     if len(args) == 1 and (issubclass(base, _ITEMS) or base in _ITEM_ABCS):
         return _compile_items(base, args[0], memo, compile_part)
     return _compile_class(annotation, base, args, memo, compile_part)
+
+
+def compile_receiver(cls: type, memo: TypeCheckMemo, compile_part: Compile) -> Checker:
+    """The check of the object of a method, a ``pytree_dataclass``: its sizes are those of the call, also where each
+    value of the class names its own."""
+    check = _compile_dataclass(cls, cls, (), memo, compile_part, shared=True)
+    return _unless_described(check, cls)
 
 
 def _compile_class(
@@ -314,13 +325,13 @@ def _compile_dataclass(
     args: tuple[Any, ...],
     memo: TypeCheckMemo,
     compile_part: Compile,
+    shared: bool,
 ) -> Checker:
     """A dataclass of any kind, or a class of attrs; what its bases are said to hold is checked too.
 
-    A ``pytree_dataclass`` speaks of the sizes of the call. Of the others there may be several in one: one names what
-    it holds by itself.
+    ``shared``: its fields speak of the sizes of the call. Else there may be several of it in one call: each value names
+    what it holds by itself.
     """
-    shared = any(is_pytree_dataclass(part) for part in base.__mro__)
     # named where the class is
     of_arguments = _fields_of_arguments(base) if args else set()
     checks = _field_checks(base, args, compile_part)
@@ -404,8 +415,11 @@ def _checks_of_subclasses(
 _CheckParts = Callable[[Any, Table, Table, View, Site], None]
 
 
-def _naming_its_own(check_parts: _CheckParts, base: type) -> Checker:
-    """A check whose values name their sizes each by itself; one that is a stack of such values is counted."""
+def _naming_its_own(
+    check_parts: _CheckParts, base: type, of_call: frozenset[str] = frozenset()
+) -> Checker:
+    """A check whose values name their sizes each by itself; one that is a stack of such values is counted. Those
+    ``of_call`` are compared by the caller."""
 
     def check_by_itself(value: Any, table: Table, view: View, site: Site) -> None:
         __tracebackhide__ = True
@@ -421,6 +435,8 @@ def _naming_its_own(check_parts: _CheckParts, base: type) -> Checker:
                 f"{site}: a stack of {base.__name__}, annotated as one of them"
             )
             return
+        for name in of_call:
+            names.sizes.pop(name, None)
         leave_own_names(names, table, site, base.__name__)
 
     return check_by_itself
@@ -506,7 +522,8 @@ def _compile_named_tuple(
 def _compile_stack(base: Any, compile_part: Compile) -> Checker:
     """``Array['n', C]`` of a class whose values name their sizes each by itself: the names in front are the call's."""
     dims, _ = vars(base)["__shardtypes_stack__"]
-    in_front = array_spec(anydtype.__class_getitem__(f"{dims} ..."))
+    in_front_type = anydtype.__class_getitem__(f"{dims} ...")
+    in_front = array_spec(in_front_type)
     kind = unstacked(base)
     checks = _field_checks(base, (), compile_part)
     of_arrays = [n for n, hint in class_annotations(base).items() if holds_arrays(hint)]
@@ -518,7 +535,8 @@ def _compile_stack(base: Any, compile_part: Compile) -> Checker:
         for name, check in checks(site).items():
             _check_field(check, value, name, base, names, view, site)
 
-    check_by_itself = _naming_its_own(check_parts, base)
+    in_call = frozenset(shape_of_type(in_front_type).names)
+    check_by_itself = _naming_its_own(check_parts, base, in_call)
 
     def check_stack(value: Any, table: Table, view: View, site: Site) -> None:
         __tracebackhide__ = True

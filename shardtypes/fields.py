@@ -25,6 +25,19 @@ def is_pytree_dataclass(cls: Any) -> bool:
     return isinstance(cls, type) and "__shardtypes_pytree__" in vars(cls)
 
 
+def mark_own_sizes(cls: type) -> None:
+    """Have each value of a class, and of those below it, name its sizes by itself."""
+    cls.__shardtypes_own_sizes__ = True  # type: ignore[attr-defined]  # read by the next function
+
+
+def shares_sizes(cls: type) -> bool:
+    """Whether the sizes that the fields of a class name are those of the call: of a ``pytree_dataclass``, and of
+    classes below one."""
+    if getattr(cls, "__shardtypes_own_sizes__", False):
+        return False
+    return any(is_pytree_dataclass(part) for part in cls.__mro__)
+
+
 def unstacked(cls: type) -> type:
     """The class of one of the values that a stacked class holds, ``C`` of ``Array['layers', C]``; any other itself."""
     while "__shardtypes_stack__" in vars(cls):
@@ -41,13 +54,14 @@ def stacked_as(base: Any, cls: type) -> type:
     return made
 
 
+def is_stacked(cls: Any) -> bool:
+    """Whether it is ``Array['n', C]`` of a class ``C``."""
+    return isinstance(cls, type) and "__shardtypes_stack__" in vars(cls)
+
+
 def is_stack_of_other(cls: Any) -> bool:
     """Whether it is ``Array['n', C]`` of a class ``C`` that is no ``pytree_dataclass``."""
-    return (
-        isinstance(cls, type)
-        and "__shardtypes_stack__" in vars(cls)
-        and not is_pytree_dataclass(cls)
-    )
+    return is_stacked(cls) and not is_pytree_dataclass(cls)
 
 
 def is_named_tuple(cls: Any) -> bool:

@@ -15,6 +15,7 @@ from typeguard import TypeCheckError, TypeCheckMemo
 
 from shardtypes import _stats
 from shardtypes.annotation_checks import compile_part
+from shardtypes.container_checks import compile_receiver
 from shardtypes.fields import field_names, is_pytree_dataclass, module_names
 from shardtypes.meshes import View
 from shardtypes.scopes import Table
@@ -101,4 +102,5 @@ def _bind(value: Any, cls: type, table: Table, view: View, site: Site) -> bool:
 
 @functools.lru_cache(maxsize=1024)
 def _check(cls: type) -> Checker:
-    return compile_part(cls, TypeCheckMemo(module_names(cls), {}, config=CONFIG))
+    memo = TypeCheckMemo(module_names(cls), {}, config=CONFIG)
+    return compile_receiver(cls, memo, compile_part)

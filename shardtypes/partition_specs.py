@@ -16,6 +16,7 @@ from shardtypes import messages
 from shardtypes.array_types import array_annotation, holds_itself, meaning
 from shardtypes.dtypes import ArrayType, shape_of_type
 from shardtypes.fields import (
+    field_names,
     field_types,
     is_named_tuple,
     is_pytree_dataclass,
@@ -76,6 +77,11 @@ def map_type(
     """
     if isinstance(annotation, (dict, list, tuple)):
         return _map_tree(annotation, leaf, path, example, many)
+    if is_pytree_dataclass(type(annotation)):  # types in the fields of an object
+        types_of = {
+            name: getattr(annotation, name) for name in field_names(type(annotation))
+        }
+        return _map_fields(type(annotation), types_of, leaf, path, example, many)
     where = path or "the type"
     if holds_itself(annotation):
         raise TypeError(
@@ -93,15 +99,7 @@ def map_type(
             kind = stacked_as(base, type(example))
             return map_type(kind, leaf, path, example, many)
         hints = field_types(base, args)
-        values = {
-            name: _static_value(base, name, example)
-            if is_static(base, name)
-            else map_type(
-                hint, leaf, f"{path}.{name}", getattr(example, name, NO_EXAMPLE), many
-            )
-            for name, hint in hints.items()
-        }
-        return base(**values)
+        return _map_fields(base, hints, leaf, path, example, many)
     if is_stack_of_other(base) and is_named_tuple(unstacked(base)):
         parts = _map_tree(field_types(base), leaf, path, _by_name(example), many)
         return unstacked(base)(**parts)
@@ -124,6 +122,24 @@ def map_type(
         f"{where}: {_show(annotation)} has no array type; annotate it as f32['…'] or as a pytree_dataclass, "
         "or mark the field static with dataclasses.field(metadata={'static': True})"
     )
+
+
+def _map_fields(
+    base: Any,
+    types_of_fields: Mapping[str, Any],
+    leaf: Callable[[ArrayType], Any],
+    path: str,
+    example: Any,
+    many: Callable[[type, Any], Any],
+) -> Any:
+    values = {}
+    for name, hint in types_of_fields.items():
+        if is_static(base, name):
+            values[name] = _static_value(base, name, example)
+        else:
+            given = getattr(example, name, NO_EXAMPLE)
+            values[name] = map_type(hint, leaf, f"{path}.{name}", given, many)
+    return base(**values)
 
 
 def _by_name(example: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, dataclass_transform, overload
 
 import jax
 
-from shardtypes.fields import remember_names
+from shardtypes.fields import mark_own_sizes, remember_names
 
 C = TypeVar("C")
 
@@ -18,7 +18,12 @@ C = TypeVar("C")
 def pytree_dataclass(cls: type[C], /) -> type[C]: ...
 @overload
 def pytree_dataclass(
-    *, frozen: bool = False, kw_only: bool = False, eq: bool = True, repr: bool = True
+    *,
+    frozen: bool = False,
+    kw_only: bool = False,
+    eq: bool = True,
+    repr: bool = True,
+    own_sizes: bool = False,
 ) -> Callable[[type[C]], type[C]]: ...
 
 
@@ -31,8 +36,13 @@ def pytree_dataclass(
     kw_only: bool = False,
     eq: bool = True,
     repr: bool = True,
+    own_sizes: bool = False,
 ) -> Any:
     """Make a class a dataclass and a pytree.
+
+    The sizes that its fields name are those of the call: two values in one signature have the same ones. With
+    ``own_sizes`` each value, of subclasses too, names its own, for functions that change sizes: matrices that are
+    multiplied, a cache that grows.
 
     A field declared ``dataclasses.field(metadata={'static': True})`` is no leaf but part of the tree's structure, so
     it must be hashable. Wherever a value is checked, so are its fields, one by one; construction checks nothing, for
@@ -46,6 +56,8 @@ def pytree_dataclass(
             target, frozen=frozen, kw_only=kw_only, eq=eq, repr=repr
         )
         remember_names(made, outer)
+        if own_sizes:
+            mark_own_sizes(made)
         return register(made)
 
     return make if cls is None else make(cls)

@@ -8,13 +8,19 @@ from __future__ import annotations
 
 import re
 import typing
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from shardtypes.array_types import array_annotation, holds_arrays, meaning
 from shardtypes.dtypes import ArrayType, shape_of_type
-from shardtypes.fields import field_types, is_named_tuple, is_pytree_dataclass
+from shardtypes.fields import (
+    field_types,
+    is_named_tuple,
+    is_pytree_dataclass,
+    is_stacked,
+    shares_sizes,
+)
 from shardtypes.lang import Dim, Size
 from shardtypes.pytrees import is_static
 from shardtypes.stacked import stack
@@ -88,7 +94,9 @@ def _same_owner(names: set[str]) -> bool:
 
 
 def _is_record(base: Any) -> bool:
-    """Whether a class is a named tuple or a typed dict."""
+    """Whether a class is a named tuple, a typed dict, or another tree whose values name their sizes each."""
+    if is_pytree_dataclass(base):
+        return not shares_sizes(base) and not is_stacked(base)
     return is_named_tuple(base) or typing.is_typeddict(base)
 
 
@@ -127,7 +135,7 @@ def _apart(annotation: Any, path: str, is_own: bool) -> Any:
     )
     if _is_record(base):
         hints = field_types(base, args)
-        names = base._fields if is_named_tuple(base) else tuple(hints)
+        names = base._fields if is_named_tuple(base) else _leaves(base, hints)
         parts = {name: _field(hints.get(name), path, name) for name in names}
         if None in parts.values():
             return None
@@ -136,6 +144,13 @@ def _apart(annotation: Any, path: str, is_own: bool) -> Any:
         items = [_apart(part, path, is_own) for part in args]
         return None if None in items else tuple(items)
     return None
+
+
+def _leaves(base: Any, hints: Mapping[str, Any]) -> list[str]:
+    """The fields of a typed dict or a ``pytree_dataclass`` that are no part of its structure."""
+    if typing.is_typeddict(base):
+        return list(hints)
+    return [name for name in hints if not is_static(base, name)]
 
 
 def _field(hint: Any, path: str, name: str) -> Any:

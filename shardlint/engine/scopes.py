@@ -8,9 +8,20 @@ from shardlint.values import ClassValue
 
 def shares_scope(cls: ClassValue) -> bool:
     """Whether an instance given to a function is checked field by field in the function's scope, as those of a
-    ``pytree_dataclass`` are. The names of any other class are its own."""
-    return is_pytree_dataclass(cls) or any(
-        isinstance(base, ClassValue) and shares_scope(base) for base in cls.bases
+    ``pytree_dataclass`` are that does not say otherwise. The names of any other class are its own."""
+    line = [*cls.line()]
+    if any(map(_has_own_sizes, line)):
+        return False
+    return any(map(is_pytree_dataclass, line))
+
+
+def _has_own_sizes(cls: ClassValue) -> bool:
+    """``@pytree_dataclass(own_sizes=True)``"""
+    return any(
+        arg.keyword == "own_sizes" and arg.value != ir.Const(arg.value.at, False)
+        for decorator in cls.node.decorators
+        if isinstance(decorator, ir.Call) and _name(decorator) == "pytree_dataclass"
+        for arg in decorator.args
     )
 
 

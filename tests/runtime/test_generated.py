@@ -50,6 +50,14 @@ class Params:
     layers: list[Layer]
 
 
+@pytree_dataclass(own_sizes=True)
+class Own:
+    """Names its sizes by itself, too."""
+
+    w: f32["A B"]
+    b: f32["B"]
+
+
 class Pair(typing.NamedTuple):
     left: f32["A"]
     right: f32["A"]
@@ -75,7 +83,7 @@ def shapes(draw: Any, sharded: bool) -> str:
 
 def types(sharded: bool = False) -> st.SearchStrategy[Any]:
     arrays = st.builds(lambda d, s: d[s], st.sampled_from(DTYPES), shapes(sharded))
-    inner = st.one_of(arrays, st.sampled_from([Layer, Params, Pair]))
+    inner = st.one_of(arrays, st.sampled_from([Layer, Params, Own, Pair]))
     return st.one_of(
         arrays,
         arrays,
@@ -84,7 +92,7 @@ def types(sharded: bool = False) -> st.SearchStrategy[Any]:
         inner.map(lambda t: dict[str, t]),  # type: ignore[valid-type]  # as above
         inner.map(lambda t: tuple[t, ...]),  # type: ignore[valid-type]  # as above
         st.tuples(inner, arrays).map(lambda ts: tuple[ts]),
-        st.sampled_from([int, float, Layer, Params, Pair, str | None]),
+        st.sampled_from([int, float, Layer, Params, Own, Pair, str | None]),
     )
 
 
@@ -115,6 +123,8 @@ def values(draw: Any, kind: Any, sizes: dict[str, int], mesh: Mesh | None) -> An
     own = sizes if draw(st.booleans()) else {name: draw(SIZES) for name in "ABC"}
     if kind is Layer:
         return Layer(part_of(draw, own, "A B"), part_of(draw, own, "B"))
+    if kind is Own:
+        return Own(part_of(draw, own, "A B"), part_of(draw, own, "B"))
     if kind is Params:
         layers = [
             Layer(part_of(draw, own, "A B")) for _ in range(draw(st.integers(0, 2)))
