@@ -256,17 +256,37 @@ def _imports_mapping(project: Project, name: str) -> bool:
     return False
 
 
+def _reaches_devices(project: Project, name: str) -> bool:
+    """Whether a file, or what it imports, maps functions over devices or places arrays on them."""
+    seen = {name}
+    waiting = [name]
+    while waiting:
+        importer = waiting.pop()
+        outline = project.outline(importer)
+        if outline.maps_functions or outline.places_arrays:
+            return True
+        links = project.links.get(importer, {})
+        project.read.add(("links", importer))
+        for whole in sorted(outline.imports):
+            full = links.get(whole, whole)
+            project.read.add(("module", full))
+            if full in project.modules and full not in seen:
+                seen.add(full)
+                waiting.append(full)
+    return False
+
+
 def _with_evaluation(found: Found, module: ir.Module, state: State) -> Found:
-    """What is found by running the file in numbers, too, if it maps functions over devices, or is a program of a
-    project that does, or that places arrays on them."""
+    """What is found by running the file in numbers, too, if it maps functions over devices, or is a program that does
+    so or places arrays on them, itself or by what it imports."""
     project = state.project
-    is_script = b"__main__" in state.sources[module.name][0] and (
-        project.some_outline("maps_functions") or project.some_outline("places_arrays")
-    )
-    if not state.config.evaluate or not (
-        is_script
-        or project.outline(module.name).maps_functions
+    if not state.config.evaluate:
+        return found
+    is_script = b"__main__" in state.sources[module.name][0]
+    if not (
+        project.outline(module.name).maps_functions
         or _imports_mapping(project, module.name)
+        or (is_script and _reaches_devices(project, module.name))
     ):
         return found
     from shardlint.evaluation.findings import with_findings  # takes its time to import

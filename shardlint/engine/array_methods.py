@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from shardlint import ir, ops
 from shardlint.engine.frames import Frame
-from shardlint.engine.narrowing import is_about_jax
+from shardlint.engine.other_arrays import is_about_jax
 from shardlint.ops import OpError
 from shardlint.values import ArrayValue, Unknown, Value
 

@@ -107,7 +107,7 @@ class Interpreter(ABC):
         self.axes_spoken_of: dict[str, frozenset[str]] = {}  # in annotations, by module
         # by definition: what its body tells of its parameters
         self.learned_ranks: dict[int, tuple[ir.Function, Mapping[str, int]]] = {}
-        self.about_jax: dict[str, bool] = {}  # modules whose arrays are all JAX's
+        self.libraries: dict[str, frozenset[str]] = {}  # what each module imports
         # signatures of functions that have several, by module
         self.overloads: dict[str, dict[int, tuple[ir.Function, ...]]] = {}
         self.statics: dict[tuple[str, str], object] = {}

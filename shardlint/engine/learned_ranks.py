@@ -14,7 +14,7 @@ from shardlint import ir
 from shardlint.engine import arguments
 from shardlint.engine.conditions import bound_in
 from shardlint.engine.frames import Frame
-from shardlint.engine.narrowing import is_about_jax
+from shardlint.engine.other_arrays import is_about_jax
 from shardlint.engine.sharding import manual_operands
 from shardlint.engine.sharding.manual_entry import ranked
 from shardlint.values import (

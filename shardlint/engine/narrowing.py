@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from shardlint import ir
 from shardlint.engine.conditions import meaning
 from shardlint.engine.frames import Frame
+from shardlint.engine.other_arrays import has_others, is_about_jax
 from shardlint.engine.sharding.manual_entry import ranked
-from shardlint.imports import imported
 from shardlint.values import (
     ArrayValue,
     ClassValue,
@@ -34,20 +34,6 @@ from shardlint.verdicts import any_holds
 from shardtypes.lang import Size
 
 _MAX_RANK = 16
-_OTHER_ARRAYS = frozenset(
-    {
-        "torch",
-        "tensorflow",
-        "tf",
-        "pandas",
-        "xarray",
-        "scipy",
-        "cupy",
-        "polars",
-        "mxnet",
-        "PIL",
-    }
-)
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
@@ -105,7 +91,7 @@ def _comparison(
     try:
         b = it.evaluate(frame, right)
         if equal:
-            _of_array(frame, left, b)
+            _of_array(it, frame, left, b)
         a = it.evaluate(frame, left)
     finally:
         frame.silent -= 1
@@ -281,20 +267,7 @@ def expand_shape(
     return SequenceValue(tuple(IntValue(dim.size) for dim in dims))
 
 
-def is_about_jax(it: Interpreter, module: str) -> bool:
-    """Whether what has a shape in a module is one of JAX's arrays: it imports JAX, and no library with others."""
-    if module not in it.about_jax:
-        source = it.project.module(module)
-        names = (
-            {name.partition(".")[0] for name in imported(source)}
-            if source is not None
-            else set()
-        )
-        it.about_jax[module] = "jax" in names and names.isdisjoint(_OTHER_ARRAYS)
-    return it.about_jax[module]
-
-
-def _of_array(frame: Frame, left: ir.Expr, value: Value) -> None:
+def _of_array(it: Interpreter, frame: Frame, left: ir.Expr, value: Value) -> None:
     """``x.ndim == 3`` and ``x.shape == (b, d)`` tell of a name whose rank, or some of whose sizes, are not known."""
     sizes: list[Size | None] | None = None
     match left:
@@ -318,6 +291,8 @@ def _of_array(frame: Frame, left: ir.Expr, value: Value) -> None:
     if sizes is None or not isinstance(known, (ArrayValue, Unknown)):
         return
     if isinstance(known, Unknown):
+        if has_others(it, frame.module):
+            return
         frame.variables[name] = ranked(known, tuple(Dimension(size) for size in sizes))
     elif known.dims is None:
         frame.variables[name] = replace(

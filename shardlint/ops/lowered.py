@@ -4,7 +4,7 @@ relations holds of them, too."""
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
 from typing import Any, TypeVar
@@ -49,6 +49,7 @@ from shardlint.values import (
     SequenceValue,
     Unknown,
     Value,
+    number_in,
 )
 from shardtypes.lang import Size, dtypes
 from shardtypes.lang.facts import Facts
@@ -295,6 +296,8 @@ class _Reading(Refusing):
             arrays = _arrays_in([value])
             count += sum(array.dims is None for array in arrays)
             count += name in OF_SIZES and isinstance(value, Unknown)
+            if name == "operands" and isinstance(value, SequenceValue):
+                count += sum(isinstance(item, Unknown) for item in value.items)
         return count
 
     def _op(self, view: View) -> Op:
@@ -423,8 +426,11 @@ def _only(values: set[_T]) -> _T | None:
     return None
 
 
-#: So many ranks are tried for an array of which it is not known.
+#: So many ranks are tried for an array of which it is not known: more, if an argument names a dimension behind them.
 _RANKS = 5
+_MOST_RANKS = 12
+#: What the arguments are called that name dimensions by their numbers.
+_OF_AXES = ("ax", "dim", "source", "destination")
 
 
 def _is_of_parts(relation: Relation) -> bool:
@@ -453,6 +459,14 @@ class _AnyRank:
     numpy: bool
     explicit: MeshValue | None
 
+    @property
+    def last_axis(self) -> int:
+        """The last dimension that an argument names by its number, of those from the end, too; -1 where none does."""
+        values = [value for name, value in self.args if name.startswith(_OF_AXES)]
+        numbers = [number_in(value) for value in _each(values)]
+        places = [max(one, -one - 1) for one in numbers if one is not None]
+        return max((one for one in places if one < _MOST_RANKS), default=-1)
+
     def of_rank(self, qualname: str, rank: int) -> Value | OpError | None:
         """The result if the arrays were of this rank, or what JAX would say to them."""
         ctx = OpContext(
@@ -467,11 +481,20 @@ class _AnyRank:
             return None
 
 
+def _each(values: Iterable[Value]) -> Iterator[Value]:
+    for value in values:
+        if isinstance(value, SequenceValue):
+            yield from _each(value.items)
+        else:
+            yield value
+
+
 # Where no rank is known, the same few calls are made over and over.
 @lru_cache(4096)
 def _common_to_all_ranks(qualname: str, call: _AnyRank) -> Value | OpError:
     """What all ranks have in common, or why JAX refuses all of them."""
-    tried = [call.of_rank(qualname, rank) for rank in range(_RANKS)]
+    ranks = range(max(_RANKS, 2 + call.last_axis))
+    tried = [call.of_rank(qualname, rank) for rank in ranks]
     found = [one for one in tried if one is not None]
     taken = [one for one in found if not isinstance(one, OpError)]
     is_complete = len(found) == len(tried)

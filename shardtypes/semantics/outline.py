@@ -14,7 +14,8 @@ from shardtypes.semantics.relation import Relations
 
 @frozen
 class Outline:
-    """What is known of each result. ``is_large`` tells that one has too many entries to be computed."""
+    """What is known of each result. ``is_large`` tells that one has too many entries to be computed; ``products`` is
+    how many numbers a contraction or a convolution multiplies on one device."""
 
     letters: Letters | None
     shapes: Sequence[Shape | None]
@@ -22,6 +23,7 @@ class Outline:
     weak: Sequence[bool]
     relations: Sequence[Relations | None]
     is_large: bool
+    products: int
 
 
 MOST = 20_000

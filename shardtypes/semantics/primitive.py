@@ -260,6 +260,8 @@ def apply(primitive: Primitive, operands: Arrays, params: Params) -> tuple[Array
         outline = _outline(primitive, operands, params)
     count = len(outline.shapes)
     if is_computed and not outline.is_large:
+        products = outline.products * _devices(operands)
+        work.tell(work.OF_PRIMITIVE + products // work.PRODUCTS)
         values = _values(primitive, operands, params, count)
     else:
         values = [None] * count
@@ -307,7 +309,32 @@ def _outline(primitive: Primitive, operands: Arrays, params: Params) -> Outline:
         [_is_weak(primitive, operands, kinds, i) for i in range(count)],
         _relations(primitive, operands, params, letters, count),
         any(_entries(shape) > MOST for shape in shapes),
+        _products(operands, letters, shapes[0]) if count == 1 else 0,
     )
+
+
+def _products(operands: Arrays, letters: Letters | None, shape: Shape | None) -> int:
+    """How many numbers of two operands are multiplied: as many as the result has entries, for each entry of the second
+    operand that is added up into one."""
+    if letters is None or len(operands) != 2:
+        return 0
+    sizes: dict[Factors, int] = {}
+    first, second = letters.results[0], letters.operands[1]
+    for dims, factors in ((shape, first), (operands[1].shape, second)):
+        for size, of_dim in zip(dims or (), factors, strict=False):
+            if isinstance(size, int) and of_dim:
+                sizes[of_dim] = int(size)
+    return math.prod(sizes.values())
+
+
+def _devices(operands: Arrays) -> int:
+    """On how many devices a primitive is computed: where all hold the same it is once for all."""
+    counts = [
+        math.prod(size for _, size in operand.value.axes)
+        for operand in operands
+        if operand.value is not None
+    ]
+    return max(counts, default=1)
 
 
 def _outline_of_numbers(
@@ -492,7 +519,6 @@ def _values(
 ) -> Sequence[Any]:
     """The numbers of the results, all operands having theirs."""
     values: list[Any] = [operand.value for operand in operands]
-    work.tell(work.OF_PRIMITIVE)
     if primitive.simulate is not None:
         found: Any = primitive.simulate(*values, **params)
         return found if primitive.several else [found]

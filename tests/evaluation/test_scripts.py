@@ -131,3 +131,28 @@ def test_a_module_that_only_defines_is_none(
     found, shown = lint(capsys, path)
     assert found == []
     assert "not run" not in shown
+
+
+@pytest.mark.parametrize(
+    ("imported", "runs"),
+    [
+        ("", False),
+        ("import numbers_only", False),
+        ("import mapped", True),
+        ("from through import anything", True),
+    ],
+)
+def test_a_program_is_run_if_what_it_imports_uses_devices(
+    imported: str, runs: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = {
+        "mapped": text("flat", "pmean").replace("print", "_ = "),
+        "through": "import mapped\n\n\ndef anything():\n    return mapped.mesh\n",
+        "numbers_only": "import numpy as np\n\nONES = np.ones(3)\n",
+        "program": f"{imported}\n\nif __name__ == '__main__':\n    open('settings').read()\n",
+    }
+    for name, content in files.items():
+        (tmp_path / f"{name}.py").write_text(content)
+    _, shown = lint(capsys, tmp_path)
+    lines = [line for line in shown.splitlines() if "not run on other" in line]
+    assert any("program.py" in line for line in lines) is runs

@@ -75,3 +75,28 @@ def test_work_outside_of_an_evaluation_is_not_counted() -> None:
         work.tell(3)
     work.tell(4)
     assert told == [3]
+
+
+#: What is multiplied, how many numbers that are, and something with as many entries.
+PRODUCTS = {
+    "a product": ("x @ x", 300**3, "x + x"),
+    "of stacks": (
+        "jnp.einsum('bij,bjk->bik', x.reshape(2, 150, 300), x.reshape(2, 300, 150))",
+        2 * 150 * 300 * 150,
+        "x.reshape(2, 150, 300)[:, :, :150] + 1.0",
+    ),
+    "a convolution": (
+        "jax.lax.conv(x.reshape(1, 100, 30, 30), jnp.ones((100, 100, 3, 3)), (1, 1), 'SAME')",
+        100 * 30 * 30 * 9 * 100,
+        "(x.reshape(1, 100, 30, 30) + 1, jnp.ones((100, 100, 3, 3)))",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_what_is_multiplied_takes_steps(name: str) -> None:
+    """More than the entries of operands and results."""
+    product, multiplied, alike = PRODUCTS[name]
+    program = "x = jnp.ones((300, 300))\n"
+    difference = steps_of(program + product) - steps_of(program + alike)
+    assert difference >= multiplied // work.PRODUCTS // guards.WORK > 10

@@ -81,7 +81,7 @@ def test_what_is_found_again_is_what_would_be_worked_out(row: Row) -> None:
     run()
 
 
-NOTHING = Outline(None, [()], [None], [False], [None], False)
+NOTHING = Outline(None, [()], [None], [False], [None], False, 0)
 NUMBERS = [
     2,
     True,

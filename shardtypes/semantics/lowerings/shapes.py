@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from shardtypes.semantics.array import Array, Shape
+from shardtypes.lang import Size
+from shardtypes.semantics.array import Array, Shape, UnknownRank
 from shardtypes.semantics.comparison import (
     are_names_known,
     common_shape,
@@ -285,6 +286,8 @@ def lax_expand_dims(array: ArrayLike, dimensions: Any) -> Array:
 def squeeze(a: ArrayLike, axis: Any = None) -> Array:
     array = asarray(a)
     if axis is None:
+        if any(isinstance(size, Size) and size.is_opaque for size in array.dims):
+            raise UnknownRank  # each of them may be 1
         axes = tuple(k for k, size in enumerate(array.dims) if size == 1)
     else:
         axes = axes_of(axis, array.rank)
