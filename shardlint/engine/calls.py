@@ -39,7 +39,13 @@ from shardlint.engine.sharding import (
 from shardlint.engine.sharding.collectives_spec import by_spec
 from shardlint.engine.sharding.constraints import LAYING_OUT, lay_out
 from shardlint.engine.sharding.manual import leave_mapped
-from shardlint.engine.types import ScalarType, says_something
+from shardlint.engine.types import (
+    ArrayType,
+    ScalarType,
+    SequenceType,
+    Type,
+    says_something,
+)
 from shardlint.ops import OpError
 from shardlint.ops.placement import IDENTITIES
 from shardlint.values import (
@@ -436,4 +442,23 @@ def call_function(
     # reported where it is returned
     fails = matching.check(it, promise, found, bindings, frame.facts, "")
     # The body may be right, and the annotation wrong: what both say is certain.
-    return join(promised, found) if fails else meet(it, promised, found)
+    result = join(promised, found) if fails else meet(it, promised, found)
+    _remember_promise(it, promise, found, result)
+    return result
+
+
+def _remember_promise(
+    it: Interpreter, promise: Type, found: Value, result: Value
+) -> None:
+    """Remember which annotation says the shape of a result where the body does not tell it."""
+    match promise, result:
+        case ArrayType(), ArrayValue() if not isinstance(found, ArrayValue):
+            it.promises[id(result)] = result, promise
+        case SequenceType(items=types), SequenceValue(items=items):
+            parts: tuple[Value, ...] = (Unknown(),) * len(items)
+            if isinstance(found, SequenceValue) and len(found.items) == len(items):
+                parts = found.items
+            for type_, part, item in zip(types, parts, items, strict=False):
+                _remember_promise(it, type_, part, item)
+        case _:
+            pass

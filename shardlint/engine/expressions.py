@@ -346,7 +346,7 @@ def _subscript(it: Interpreter, frame: Frame, expr: ir.Subscript) -> Value:
         ):
             # of a list or tuple that is no shape: not our business
             return Unknown("an index out of range")
-        return it.op_error(frame, error, expr.at)
+        return it.op_error(frame, error, expr.at, values=[receiver])
 
 
 def _slices(index: Value) -> bool:

@@ -107,6 +107,8 @@ class Interpreter(ABC):
         self.axes_spoken_of: dict[str, frozenset[str]] = {}  # in annotations, by module
         # by definition: what its body tells of its parameters
         self.learned_ranks: dict[int, tuple[ir.Function, Mapping[str, int]]] = {}
+        # arrays whose shape an annotation of a result says, and nothing else, by their ids
+        self.promises: dict[int, tuple[ArrayValue, ArrayType]] = {}
         self.libraries: dict[str, frozenset[str]] = {}  # what each module imports
         # signatures of functions that have several, by module
         self.overloads: dict[str, dict[int, tuple[ir.Function, ...]]] = {}
@@ -276,9 +278,8 @@ class Interpreter(ABC):
             and error.where[0] == frame.module
         ):
             place = error.where[1]
-        self.report(
-            frame, error.code, place, error.message, error.witness, error.related
-        )
+        related = (*error.related, *self._declarations(values))
+        self.report(frame, error.code, place, error.message, error.witness, related)
         if again is None:
             return Unknown("an error was reported here")
         frame.silent += 1
@@ -286,6 +287,13 @@ class Interpreter(ABC):
             return left_over(name, error, values, again)
         finally:
             frame.silent -= 1
+
+    def _declarations(self, values: Sequence[Value]) -> Iterator[tuple[str, int, str]]:
+        """The annotations that the shapes of values were taken from, as related places of a finding."""
+        for value in values:
+            known = self.promises.get(id(value))
+            if known is not None and known[0] is value:
+                yield known[1].declared
 
     def context(self, frame: Frame, at: int = -1) -> OpContext:
         def call(

@@ -218,6 +218,16 @@ def _common_array(a: ArrayValue, b: ArrayValue) -> ArrayValue:
     return ArrayValue(dims, a.dtype, a.weak, pending)
 
 
+def without_dtype(value: Value) -> Value:
+    """The value, of a dtype that is not known."""
+    match value:
+        case ArrayValue():
+            return replace(value, dtype=None, weak=False)
+        case SequenceValue(items=items):
+            return replace(value, items=tuple(map(without_dtype, items)))
+    return value
+
+
 def without_dims(value: Value) -> Value:
     """The value, of a rank that is not known."""
     match value:

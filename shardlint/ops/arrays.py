@@ -478,6 +478,15 @@ def product(sizes: Sequence[Size]) -> Size:
     return total
 
 
+def entries_in(value: ArrayValue) -> Size | None:
+    """How many entries an array has; None where that is not known."""
+    if value.dims is None:
+        return None
+    sizes = [dim.size for dim in value.dims]
+    known = [size for size in sizes if size is not None]
+    return product(known) if len(known) == len(sizes) else None
+
+
 def flattened(value: ArrayValue) -> Dims | None:
     """The one dimension of a flattened array, its size unknown where one of its factors is."""
     if value.dims is None:

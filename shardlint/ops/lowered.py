@@ -46,6 +46,7 @@ from shardlint.values import (
     IntValue,
     MeshValue,
     Note,
+    ScalarValue,
     SequenceValue,
     Unknown,
     Value,
@@ -260,6 +261,8 @@ class _Reading(Refusing):
                 )
             case Size():
                 return IntValue(None if is_open(found) else found)
+            case bool() if self.vague:
+                return ScalarValue("bool")  # of what the dtype is, which is not known
             case None | bool() | int() | float() | complex() | str():
                 return constant(found)
         return Unknown(f"what {self.call.name} gives")
@@ -267,6 +270,8 @@ class _Reading(Refusing):
     def of_unknown_rank(self, qualname: str) -> Value:
         """The result where more would have to be known of an operand: what all ranks have in common. In manual code,
         what any function gives of such operands."""
+        if qualname in _NUMBERS:
+            return IntValue(None)
         found = self._of_all_ranks(qualname)
         view = self.ctx.view
         if view is None:
@@ -284,6 +289,8 @@ class _Reading(Refusing):
         found = _common_to_all_ranks(qualname, call)
         if isinstance(found, OpError):
             raise OpError(found.code, found.message, found.witness, found.operand)
+        if self._may_be_weak():
+            found = alternatives.without_dtype(found)
         if self._count_unknown_ranks() > 1:
             # which may be others than those that were tried together
             return alternatives.without_dims(found)
@@ -291,14 +298,20 @@ class _Reading(Refusing):
 
     def _count_unknown_ranks(self) -> int:
         """How many arrays there are of unknown rank, and shapes of unknown length."""
-        count = 0
+        count = sum(array.dims is None for array in self._of_arguments())
         for name, value in self.call.args.items():
-            arrays = _arrays_in([value])
-            count += sum(array.dims is None for array in arrays)
             count += name in OF_SIZES and isinstance(value, Unknown)
             if name == "operands" and isinstance(value, SequenceValue):
                 count += sum(isinstance(item, Unknown) for item in value.items)
         return count
+
+    def _may_be_weak(self) -> bool:
+        """Whether the result may be weak or not, as weak arguments have a rank that is not known: with arrays of other
+        dtypes some functions promote numbers otherwise than arrays."""
+        return any(one.weak and one.dims is None for one in self._of_arguments())
+
+    def _of_arguments(self) -> Iterator[ArrayValue]:
+        return _arrays_in([*self.call.args.values()])
 
     def _op(self, view: View) -> Op:
         arrays = tuple(self.arrays)
@@ -312,7 +325,7 @@ class _Reading(Refusing):
         pending: frozenset[str] | None = None
         if all(array.pending == frozenset() for array in self.arrays):
             pending = frozenset()
-        if self._is_certain(found.dtype):
+        if self._is_certain(found.dtype) and not self._may_be_weak():
             out = ArrayValue(dims, found.dtype, found.weak, pending)
         else:
             out = ArrayValue(dims, pending=pending)
@@ -426,6 +439,8 @@ def _only(values: set[_T]) -> _T | None:
     return None
 
 
+#: Functions that give a number where they are given an array.
+_NUMBERS = frozenset({"jax.numpy.size"})
 #: So many ranks are tried for an array of which it is not known: more, if an argument names a dimension behind them.
 _RANKS = 5
 _MOST_RANKS = 12

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from shardlint import messages
 from shardlint.ops.application import apply, find_model
-from shardlint.ops.arrays import product, with_dims
+from shardlint.ops.arrays import entries_in, with_dims
 from shardlint.ops.indexing import AT, index_array
 from shardlint.ops.registry import (
     MODELS,
@@ -97,7 +97,7 @@ def _array_attribute(value: ArrayValue, name: str, ctx: OpContext) -> Value:
     if name == "ndim":
         return IntValue(None if value.dims is None else Size.const(len(value.dims)))
     if name == "size":
-        return IntValue(_count(value))
+        return IntValue(entries_in(value))
     if name == "dtype":
         return DTypeValue(value.dtype)
     if name == "T":
@@ -122,14 +122,6 @@ def _array_attribute(value: ArrayValue, name: str, ctx: OpContext) -> Value:
     ):
         return Unknown(f".{name} of an array")
     return MethodValue(value, name)
-
-
-def _count(value: ArrayValue) -> Size | None:
-    if value.dims is None:
-        return None
-    sizes = [dim.size for dim in value.dims]
-    known = [size for size in sizes if size is not None]
-    return product(known) if len(known) == len(sizes) else None
 
 
 def _dtype_attribute(value: DTypeValue, name: str) -> Value:

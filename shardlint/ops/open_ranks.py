@@ -56,7 +56,7 @@ def _first(name: str, value: Value | None) -> ArrayValue | None:
 
 
 def _of_rank(value: ArrayValue, rank: int) -> ArrayValue:
-    return ArrayValue((Dimension(None),) * rank, value.dtype)
+    return ArrayValue((Dimension(None),) * rank, value.dtype, value.weak)
 
 
 def _same_shape(call: Call, value: ArrayValue, rank: int) -> Value | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from shardlint.ops.arrays import as_array, flattened
+from shardlint.ops.arrays import as_array, entries_in
 from shardlint.ops.registry import NONE, Call, is_none, model, names
 from shardlint.values import (
     ArrayValue,
@@ -208,12 +208,7 @@ def ravel(call: Call) -> Value:
     arrays = [as_array(leaf) for leaf in found or ()]
     total: Size | None = Size.const(0) if found else None
     for leaf in arrays:
-        count = None if leaf is None else flattened(leaf)
-        size = (
-            count[0].size
-            if count and leaf is not None and leaf.dims
-            else (Size.const(1) if leaf else None)
-        )
+        size = None if leaf is None else entries_in(leaf)
         total = None if total is None or size is None else total + size
     alike = len({(leaf.dtype, leaf.weak) for leaf in arrays if leaf is not None}) == 1
     dtype = (

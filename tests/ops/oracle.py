@@ -18,6 +18,7 @@ from shardlint import ops
 from shardlint.ops.registry import constant
 from shardlint.values import (
     ArrayValue,
+    CollectionValue,
     DictValue,
     Dimension,
     DTypeValue,
@@ -120,9 +121,13 @@ def eager(function: Callable[..., object]) -> Callable[..., object]:
 
 def context() -> ops.OpContext:
     """A context in which models may call the functions that they are given."""
-    return ops.OpContext(
-        call=lambda f, args, kwargs: ops.apply(f.qualname, args, kwargs, context())
-    )  # type: ignore[union-attr]  # from abstract
+
+    def call(f: Value, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
+        if not isinstance(f, ExternalValue):
+            return Unknown()
+        return ops.apply(f.qualname, list(args), dict(kwargs), context())
+
+    return ops.OpContext(call=call)
 
 
 def is_array(value: object) -> bool:
@@ -288,6 +293,10 @@ def assert_same(what: str, result: Value, truth: object) -> None:
     if isinstance(truth, (tuple, list)):
         if isinstance(result, ArrayValue) and result.dims is None:
             return
+        if isinstance(result, CollectionValue):
+            for expected in truth:
+                assert_same(what, result.item, expected)
+            return
         assert isinstance(result, SequenceValue), (
             f"{what}: {show(result)} against {truth}"
         )
@@ -296,6 +305,9 @@ def assert_same(what: str, result: Value, truth: object) -> None:
         )
         for part, expected in zip(result.items, truth, strict=True):
             assert_same(what, part, expected)
+        return
+    if isinstance(result, SequenceValue) and result.kind == "keys":
+        assert len(result.items) == truth.shape[0], what  # type: ignore[attr-defined]  # as below
         return
     assert isinstance(result, ArrayValue), f"{what}: {show(result)} against {truth}"
     shape, dtype = truth.shape, dtype_of(truth)  # type: ignore[attr-defined]  # a ShapeDtypeStruct
@@ -339,6 +351,8 @@ def is_value(result: Value, truth: object) -> bool:
                 truth,
                 {"bool": (bool, np.bool_), "float": float, "complex": complex}[kind],
             )
+        case ArrayValue(dims=None, dtype=None, numpy=True):
+            return True  # or a number, as NumPy's functions give where nothing is known of a size
         case ArrayValue(dims, dtype):
             shape = np.shape(truth)  # type: ignore[arg-type]  # an array of NumPy
             fits = dims is None or (

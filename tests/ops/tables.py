@@ -2,7 +2,8 @@
 
 For each draw the model must agree with ``jax.eval_shape`` on the result or on the error. Then the sizes of the arrays
 become symbols and the model runs once more: what it answers must be JAX's answer for two assignments of sizes, and
-where it refuses, JAX must refuse at its witness.
+where it refuses, JAX must refuse at its witness. And some of what is known of the arguments is taken away: of what is
+left the model must not say anything that is not so, nor refuse what JAX takes.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from random import Random
 
 import jax
 import pytest
@@ -23,6 +25,7 @@ from shardlint.values import (
     Dimension,
     IntValue,
     SequenceValue,
+    Unknown,
     Value,
 )
 from shardtypes.lang import Size, dtypes
@@ -136,7 +139,13 @@ def family(*groups: list[Case]) -> Callable[[Case], None]:
                 chosen,
             )
 
+        @settings(sampled, max_examples=FEW * row.times)
+        @given(row.arguments, st.randoms(use_true_random=False))
+        def run_in_part(drawn: Drawn, random: Random) -> None:
+            known_in_part(row, *drawn, random)
+
         run()
+        run_in_part()
 
     test.rows = rows  # type: ignore[attr-defined]  # for tests of functions that are called alike
     return test
@@ -175,6 +184,44 @@ def declared(
         return
     if not isinstance(truth, Exception):
         assert_same(what, result, truth)
+
+
+def known_in_part(
+    row: Case, args: Sequence[object], kwargs: Mapping[str, object], random: Random
+) -> None:
+    """With ranks, sizes, numbers or whole arguments that are not known: what the model says is so of this call too."""
+    truth = in_jax(row.function, args, kwargs)
+    if isinstance(truth, Exception):
+        return
+    values = [_known_in_part(arg, random) for arg in args]
+    named = {key: _known_in_part(arg, random) for key, arg in kwargs.items()}
+    known = f"{[*map(show, values)]} {named}"
+    what = f"{row.name}{tuple(args)} {dict(kwargs)}, known as {known}"
+    try:
+        if row.run:
+            result = row.run(values, named)
+        else:
+            result = ops.apply(row.name, values, named, context())
+    except ops.OpError as error:
+        raise AssertionError(
+            f"{what}: model says {error.code} {error.message!r}, JAX gives {truth}"
+        ) from None
+    assert_same(what, result, truth)
+
+
+def _known_in_part(value: object, random: Random) -> Value:
+    if random.random() < 0.15:
+        return Unknown()
+    if isinstance(value, (tuple, list)):
+        items = tuple(_known_in_part(item, random) for item in value)
+        return SequenceValue(items, type(value).__name__)
+    known = abstract(value)
+    if isinstance(known, IntValue):
+        return random.choice([known, IntValue(None)])
+    if not isinstance(known, ArrayValue) or known.dims is None:
+        return known
+    some = tuple(random.choice([dim, Dimension(None)]) for dim in known.dims)
+    return replace(known, dims=random.choice([known.dims, some, None]))
 
 
 def _widened(value: object, chosen: int) -> Value:

@@ -103,7 +103,7 @@ CALLS: dict[str, tuple[tuple[Any, ...], str]] = {
     "jnp.matmul(x, u)": ((jnp.ones(3), X.T, jnp.ones((4, 3, 2))), "?[?]"),
     "jnp.einsum('ab,bc->ac', x, u)": ((X.T, jnp.ones((3, 4))), "?[2 _]"),
     "jnp.einsum('...a,ab->...b', u, x)": ((jnp.ones(2), X.T, WIDE.mT), "?[?]"),
-    "jnp.einsum('...,cac->...', u, u)": ((jnp.ones((2, 2, 2)),), "?[_ _ _]"),
+    "jnp.einsum('...,cac->...', u, u)": ((jnp.ones((2, 2, 2)),), "?[?]"),
     "einops.rearrange(u, 'b (h k) -> b h k', h=2)": ((X.T,), "?[_ 2 _]"),
     "einops.rearrange(x, 'b (h k) -> b h k', h=u)": ((1, 3), "float32[2 _ _]"),
     "einops.reduce(x, 'a b -> a', u)": (("mean", "max"), "float32[2]"),

@@ -20,6 +20,7 @@ from shardtypes.semantics.lowerings.convert import (
     number_of,
     of_shape,
     sizes_of,
+    strong,
     with_sizes,
 )
 from shardtypes.semantics.lowerings.joining import concatenate
@@ -35,7 +36,7 @@ _FFT = "jax.numpy.fft"
 
 def _complex(a: ArrayLike) -> Array:
     (array,) = inexact(asarray(a))
-    return cast_each(array, dtypes.complex_)
+    return strong(cast_each(array, dtypes.complex_))
 
 
 def _resized(array: Array, axis: int, size: int | None) -> Array:
