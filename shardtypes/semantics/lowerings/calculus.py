@@ -73,6 +73,8 @@ def diff(
     append: ArrayLike | None = None,
 ) -> Array:
     array = asarray(a)
+    if is_number(n) and int(n) == 0:
+        return array
     at = axis_of(axis, array.rank)
     items = [
         one

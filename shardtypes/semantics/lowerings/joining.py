@@ -108,8 +108,11 @@ def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Array:
 @lowering(f"{_LAX}.concatenate")
 def lax_concatenate(operands: Any, dimension: int) -> Array:
     named = {}
-    for i, item in enumerate(items_of(operands)):
+    items = items_of(operands)
+    for i, item in enumerate(items):
         named[f"operands[{i}]"] = item
+    if len(items) == 1:
+        return asarray(items[0])  # whatever the dimension
     return concatenate(of_one_dtype(**named), dimension)
 
 

@@ -647,6 +647,8 @@ def lu_solve(
     factors, pivots = lu_and_piv
     if trans != 0 or factors.rank != 2 or pivots.rank != 1:
         raise Unsupported("lu_solve of a transpose or of several matrices")
+    if asarray(b).rank > 2:
+        raise Unsupported("lu_solve of several right sides")
     right = take(asarray(b), _order(pivots), 0)
     return solve_triangular(factors, solve_triangular(factors, right, 0, True, True))
 

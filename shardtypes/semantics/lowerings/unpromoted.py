@@ -12,7 +12,7 @@ from shardtypes.semantics.array import Array
 from shardtypes.semantics.comparison import require_equal
 from shardtypes.semantics.lowerings.convert import ArrayLike, asarray, promoted
 from shardtypes.semantics.primitive import evaluating
-from shardtypes.semantics.registry import Refused
+from shardtypes.semantics.registry import Refused, Unsupported
 
 
 def of_one_dtype(**operands: ArrayLike) -> list[Array]:
@@ -70,10 +70,16 @@ def _is_number(given: Any) -> bool:
 
 
 def of_one_rank(*arrays: Array) -> None:
-    """Raises Refused for arrays that differ in rank: only scalars are broadcast."""
-    ranks = {array.rank for array in arrays if array.shape}
-    if len(ranks) > 1:
-        raise Refused("ranks differ")
+    """Raises Refused for arrays that differ in rank: only scalars are broadcast. Under ``vmap`` JAX takes those that
+    fit with dimensions of 1 behind the others, so that of these nothing is known."""
+    known = [array for array in arrays if array.shape]
+    unlike = [other for other in known if other.rank != known[0].rank]
+    for other in unlike:
+        for size, its_own in zip(known[0].dims, other.dims, strict=False):
+            if 1 not in (size, its_own):
+                require_equal(size, its_own, Refused("ranks differ"))
+    if unlike:
+        raise Unsupported("arrays of several ranks")
 
 
 def of_one_shape(*arrays: Array, why: Refused | None = None) -> None:
