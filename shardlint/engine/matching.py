@@ -7,7 +7,7 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from shardlint import ir
-from shardlint.engine import objects, typed_dicts
+from shardlint.engine import objects, stacked_trees, typed_dicts
 from shardlint.engine.field_types import field_types, is_given, of_instance
 from shardlint.engine.meeting import meet
 from shardlint.engine.scopes import shares_scope
@@ -730,7 +730,8 @@ def dtype_fits(declared: str, actual: str) -> bool:
 
 
 def refine(it: Interpreter, type_: Type, value: Value, bindings: Bindings) -> Value:
-    """What is known after an annotation was passed: the value, its gaps filled from the annotation."""
+    """What is known after an annotation was passed: the value, its gaps filled from the annotation. A tree of which
+    nothing else is known may be a stack of what its class says."""
     if isinstance(type_, ArrayType):
         promised = instantiate(it, type_, bindings, Opaque(it))
         known = isinstance(promised, ArrayValue) and isinstance(
@@ -749,5 +750,7 @@ def refine(it: Interpreter, type_: Type, value: Value, bindings: Bindings) -> Va
         return replace(value, items=items)
     if isinstance(value, Unknown):
         promised = instantiate(it, type_, bindings, Opaque(it))
-        return value if isinstance(promised, Unknown) else promised
+        if isinstance(promised, Unknown):
+            return value
+        return stacked_trees.without_ranks(it, promised)
     return value

@@ -8,14 +8,14 @@ class LogicalAxisClash(Rule):
     ## What it does
 
     Reports a parameter two of whose dimensions ask for the same mesh axis, or for sets of axes that overlap, and have
-    no other rule, and any array two of whose dimensions have one logical name. Constraints on activations are left
-    alone: that a batch dimension takes an axis first is what many lists of rules are made for.
+    no other rule, and any array two of whose dimensions have one logical name, if the project has rules. Constraints on
+    activations are left alone: that a batch dimension takes an axis first is what many lists of rules are made for.
 
     ## Why is this bad
 
     An axis splits one dimension of an array. In linen the name whose rule comes first gets it; the other dimension is
-    not split, without a word. A variable of nnx asks for both, and JAX raises. One name for two dimensions is an error
-    in flax.
+    not split, without a word. A variable of nnx asks for both, and JAX raises. One name for two dimensions is an
+    error in flax as soon as rules are in force.
 
     ## Example
 

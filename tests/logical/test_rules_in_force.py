@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import flax.linen as nn
 import pytest
 
 from shardlint.config import Config
@@ -89,3 +92,51 @@ def test_the_rules_are_a_related_place() -> None:
     (event,) = analyze(Project(modules), modules["model"])
     ((module, _, text),) = event.related
     assert (module, text) == ("lists", "the rules are here")
+
+
+REPEATED = """
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from flax.linen import partitioning
+
+class Square(nn.Module):
+    @nn.compact
+    def __call__(self, x):
+        a = partitioning.param_with_axes('a', nn.initializers.ones, (4, 4), axes=('embed', 'embed'))
+        b = self.param('b', nn.with_logical_partitioning(nn.initializers.ones, ('embed', 'embed')), (4, 4))
+        return nn.with_logical_constraint(x @ a @ b, ('embed', 'embed'))
+
+def main():
+    return Square().init(jax.random.key(0), jnp.ones((2, 4)))
+"""
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        None,
+        "(('embed', None),)",
+        "(('embed', 'd'),)",
+        "(('batch', 'd'), ('embed', None))",
+    ],
+)
+def test_a_name_that_occurs_twice_is_refused_where_rules_are_in_force(
+    rules: str | None,
+) -> None:
+    """flax is the oracle: without rules it does nothing with names."""
+    run = "" if rules is None else f"nn.set_logical_axis_rules({rules})"
+    modules = lowered({"model": REPEATED, "main": f"import flax.linen as nn\n{run}\n"})
+    messages = [event.message for event in analyze(Project(modules), modules["model"])]
+    namespace: dict[str, Any] = {}
+    exec(REPEATED, namespace)
+    refused = ""
+    try:
+        with nn.logical_axis_rules(() if rules is None else eval(rules)):
+            namespace["main"]()
+    except ValueError as error:
+        refused = str(error)
+    assert ("more than once" in refused) == any(
+        "two dimensions" in one for one in messages
+    )
+    assert bool(messages) == bool(refused)

@@ -168,7 +168,7 @@ def _to_mesh(site: Site) -> Value | None:
         return None  # a tree of them
     lists = rules_in_force.lists(site, given.get("rules", NONE))
     # that a name without a rule is not split is what some programs ask for here
-    check_names(site, spec, lists, operand, misspelt=True)
+    check_names(site, spec, lists, operand, misspelt=True, always=True)
     found = {one.resolve(spec.entries or ()) for one in lists}
     axes = found.pop() if len(found) == 1 else None
     unknown = None if spec.entries is None else (None,) * len(spec.entries)
@@ -294,17 +294,25 @@ def check_names(
     operand: ir.Expr | None,
     misspelt: bool = False,
     axes: Iterable[str] = (),
+    always: bool = False,
 ) -> bool:
     """Names that occur twice, and names that no rule mentions; ``misspelt``: only near ones. ``axes`` of a mesh may be
-    named as well. False after a report."""
+    named as well. False after a report.
+
+    Where no rules are in force flax does nothing with names, and so takes one that occurs twice, unless they are looked
+    up ``always``.
+    """
     at = operand.at if operand is not None else site.at
+    looked_up = always or any(one.rules for one in lists)
+    if not lists:
+        looked_up = always or rules_in_force.may_name_axes(site.it)
     seen: set[str] = set()
     known = frozenset(axes).union(*(one.names for one in lists))
     for entry in spec.entries or ():
         if entry is None or len(entry) != 1:
             continue
         name = entry[0]
-        if name in seen:
+        if name in seen and looked_up:
             site.report(
                 "ST402",
                 at,
