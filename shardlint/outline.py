@@ -26,6 +26,12 @@ RULES_PARAMETERS = {
 }
 #: They make axes implicit, or explicit, for a function that they are given.
 AXES_SWITCHES = frozenset({"auto_axes", "explicit_axes"})
+#: Settings that say what ``jax.random.PRNGKey`` makes, by the names that they have in calls and as attributes.
+KEY_SETTINGS = frozenset(
+    f"{prefix}{name}"
+    for prefix in ("", "jax_")
+    for name in ("default_prng_impl", "enable_custom_prng")
+)
 #: They run a function on every device.
 MAPPINGS = frozenset({"pmap", "shard_map", "smap", "typed_shard_map", "filter_pmap"})
 #: They say how arrays are sharded over a mesh.
@@ -48,8 +54,8 @@ class Outline:
     """``written`` are attributes assigned on anything but ``self``; ``any_written`` says that some are whose names are
     not known; ``registered`` names what is handed to a function that registers; ``gives_rules`` says that a function of
     ``RULES_PARAMETERS`` is called, ``switches_axes`` that one of ``AXES_SWITCHES`` is mentioned, ``maps_functions``
-    one of ``MAPPINGS``, ``places_arrays`` one of ``PLACINGS``. ``imports`` are the names of what it imports, with dots
-    before. ``changes`` is what it changes of modules, itself and others."""
+    one of ``MAPPINGS``, ``places_arrays`` one of ``PLACINGS``, ``sets_keys`` one of ``KEY_SETTINGS``. ``imports`` are
+    the names of what it imports, with dots before. ``changes`` is what it changes of modules, itself and others."""
 
     classes: tuple[ClassOutline, ...] = ()
     written: tuple[str, ...] = ()
@@ -59,6 +65,7 @@ class Outline:
     switches_axes: bool = False
     maps_functions: bool = False
     places_arrays: bool = False
+    sets_keys: bool = False
     imports: frozenset[str] = frozenset()
     changes: Changes = Changes()
 
@@ -86,13 +93,14 @@ def outline(module: ir.Module) -> Outline:
     registered: set[str] = set()
     imports: set[str] = set()
     any_written = gives_rules = switches_axes = False
-    maps_functions = places_arrays = False
+    maps_functions = places_arrays = sets_keys = False
     for node in walk(module.body, _TELLING):
         match node:
             case ir.Name(id=name) | ir.Attr(name=name):
                 switches_axes |= name in AXES_SWITCHES
                 maps_functions |= name in MAPPINGS
                 places_arrays |= name in PLACINGS
+                sets_keys |= name in KEY_SETTINGS
             case ir.Import(bindings=bindings):
                 imports.update(name for _, name in bindings)
             case ir.ImportFrom(module=source, level=level, names=names):
@@ -112,6 +120,7 @@ def outline(module: ir.Module) -> Outline:
             case ir.Call(func=func, args=args):
                 name = last_name(func)
                 gives_rules |= name in RULES_PARAMETERS
+                sets_keys |= _names_setting(args)
                 if "register" in name:
                     registered.update(last_name(arg.value) for arg in args)
                 elif name in ("__setattr__", "setattr") and len(args) > 1:
@@ -133,9 +142,20 @@ def outline(module: ir.Module) -> Outline:
         switches_axes,
         maps_functions,
         places_arrays,
+        sets_keys,
         frozenset(imports),
         changes(module.body),
     )
+
+
+def _names_setting(args: tuple[ir.Arg, ...]) -> bool:
+    """Whether a call is given ``"jax_default_prng_impl"``, or a keyword of that name."""
+    for arg in args:
+        if arg.keyword in KEY_SETTINGS:
+            return True
+        if isinstance(arg.value, ir.Const) and arg.value.value in KEY_SETTINGS:
+            return True
+    return False
 
 
 def _is_dict_of_attributes(expr: ir.Expr) -> bool:

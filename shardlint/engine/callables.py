@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from shardlint.engine import builtin, classes, containers
+from shardlint.engine import builtin, classes, containers, python_types
 from shardlint.engine.frames import Frame
 from shardlint.engine.joining import join_all
 from shardlint.engine.libraries import knows
@@ -45,6 +45,8 @@ def call(site: Site) -> Value | None:
     match name, len(args):
         case "isinstance", _:
             return _is_instance(args)
+        case "type", 1 if not site.kwargs:
+            return python_types.of(args[0], it.classes)
         case "hasattr" | "callable", _:
             return Unknown("a question about a type")
         case "getattr", 2 | 3:

@@ -73,6 +73,10 @@ class ClassIndex:
             found = self._names[cls.name] = frozenset(names)
         return found
 
+    def has_subclasses(self, cls: ClassValue) -> bool:
+        """Whether some class of the project inherits from this one."""
+        return bool(self._subclasses(cls.name))
+
     def is_plain(self, cls: ClassValue) -> bool:
         """Whether JAX certainly knows nothing of the class: it is not registered as a tree, nor is anything below."""
         if is_tree(cls) or self._subclasses(cls.name) or cls.name in self.registered:

@@ -16,6 +16,7 @@ from shardlint.engine import (
     declared,
     iteration,
     lists,
+    python_types,
     sharding,
     traced_sizes,
     training,
@@ -243,6 +244,8 @@ def _is_decorated(function: FunctionValue) -> bool:
 def attribute(it: Interpreter, frame: Frame, value: Value, name: str, at: int) -> Value:
     """``value.name``."""
     special = training.attribute(value, name)
+    if special is None and name.startswith("__"):
+        special = python_types.attribute(value, name)
     if special is not None:
         return special
     match value:
@@ -472,7 +475,10 @@ def _compare(it: Interpreter, frame: Frame, expr: ir.Compare) -> Value:
     result: Value = ScalarValue("bool")
     for op, part in expr.rest:
         right = evaluate(it, frame, part)
-        if isinstance(left, MaybeValue) or isinstance(right, MaybeValue):
+        types = python_types.compare(op, left, right)
+        if types is not None:
+            result = Literal(types)
+        elif isinstance(left, MaybeValue) or isinstance(right, MaybeValue):
             held = [
                 side.value if isinstance(side, MaybeValue) else side
                 for side in (left, right)

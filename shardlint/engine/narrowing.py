@@ -10,6 +10,7 @@ from shardlint import ir
 from shardlint.engine.conditions import meaning
 from shardlint.engine.frames import Frame
 from shardlint.engine.other_arrays import has_others, is_about_jax
+from shardlint.engine.plain import truth
 from shardlint.engine.sharding.manual_entry import ranked
 from shardlint.values import (
     ArrayValue,
@@ -19,6 +20,7 @@ from shardlint.values import (
     Dimension,
     EitherValue,
     ExternalValue,
+    FunctionValue,
     InstanceValue,
     IntValue,
     Literal,
@@ -31,6 +33,7 @@ from shardlint.values import (
     size_in,
 )
 from shardlint.verdicts import any_holds
+from shardlint.walking import nodes_of
 from shardtypes.lang import Size
 
 _MAX_RANK = 16
@@ -50,6 +53,8 @@ def narrow(it: Interpreter, frame: Frame, test: ir.Expr, holds: bool) -> None:
         case ir.Bool(op="or", values=values) if not holds:
             for value in values:
                 narrow(it, frame, value, False)
+        case ir.Bool():
+            _by_options(it, frame, test, holds)
         case ir.Name(id=name):
             known = frame.find(name)
             condition = meaning(frame, test)
@@ -68,8 +73,84 @@ def narrow(it: Interpreter, frame: Frame, test: ir.Expr, holds: bool) -> None:
                 )[1]
         case ir.Compare(left=left, rest=((op, right),)):
             _comparison(it, frame, left, op, right, holds)
+            _by_options(it, frame, test, holds)
+        case ir.Call():
+            _by_options(it, frame, test, holds)
         case _:
             pass
+
+
+def _by_options(it: Interpreter, frame: Frame, test: ir.Expr, holds: bool) -> None:
+    """Of a name that is one of several things, keep those for which a test may have this outcome."""
+    if not _only_asks(it, frame, test):
+        return
+    for name in dict.fromkeys(node.id for node in nodes_of(test, ir.Name)):
+        value = frame.find(name)
+        if not isinstance(value, (EitherValue, MaybeValue)):
+            continue
+        options = _options(value)
+        if len(options) > _MAX_OPTIONS:
+            continue
+        outcomes = [_outcome(it, frame, test, name, one) for one in options]
+        possible = [
+            one
+            for one, outcome in zip(options, outcomes, strict=True)
+            if outcome is not (not holds)
+        ]
+        frame.variables[name] = _one_of(tuple(possible))
+
+
+def _outcome(
+    it: Interpreter, frame: Frame, test: ir.Expr, name: str, value: Value
+) -> bool | None:
+    """The truth of a test if a name had this value."""
+    before = frame.variables
+    frame.variables = {**before, name: value}
+    frame.silent += 1
+    try:
+        return truth(it.evaluate(frame, test))
+    finally:
+        frame.silent -= 1
+        frame.variables = before
+
+
+def _only_asks(it: Interpreter, frame: Frame, test: ir.Expr) -> bool:
+    """Whether evaluating a test changes nothing: it calls at most what tells a type, and functions that only return
+    such a test."""
+    return all(_is_question(it, frame, call) for call in nodes_of(test, ir.Call))
+
+
+def _is_question(it: Interpreter, frame: Frame, call: ir.Call) -> bool:
+    frame.silent += 1
+    try:
+        func = it.evaluate(frame, call.func)
+    finally:
+        frame.silent -= 1
+    match func:
+        case ExternalValue(qualname=qualname):
+            return qualname in _QUESTIONS
+        case FunctionValue(node=ir.Lambda(body=body)):
+            tested: ir.Expr | None = body
+        case FunctionValue(node=ir.Function(body=(*before, ir.Return(value=tested)))):
+            if not all(_is_docstring(one) for one in before):
+                return False
+        case _:
+            return False
+    return all(_asks(inner) for inner in nodes_of(tested, ir.Call))
+
+
+def _asks(call: ir.Call) -> bool:
+    return isinstance(call.func, ir.Name) and call.func.id in _ASKING
+
+
+def _is_docstring(statement: ir.Stmt) -> bool:
+    return isinstance(statement, ir.ExprStmt) and isinstance(statement.value, ir.Const)
+
+
+#: What asks for the type of a value.
+_ASKING = frozenset({"type", "isinstance", "len"})
+_QUESTIONS = frozenset(f"builtins.{name}" for name in _ASKING)
+_MAX_OPTIONS = 4
 
 
 def _comparison(
@@ -138,7 +219,11 @@ def _options(value: Value) -> tuple[Value, ...]:
 
 
 def _kept(value: EitherValue, keep: Callable[[Value], bool]) -> Value:
-    match tuple(one for one in value.options if keep(one)):
+    return _one_of(tuple(one for one in value.options if keep(one)))
+
+
+def _one_of(options: tuple[Value, ...]) -> Value:
+    match options:
         case ():
             return Unknown("of no such type")
         case (only,):

@@ -21,7 +21,12 @@ from shardlint.engine.frames import Frame
 from shardlint.engine.instances import replaced
 from shardlint.engine.libraries import knows
 from shardlint.engine.mapping import MAPPINGS, call_mapped
-from shardlint.engine.sharding import layer_names, manual_calls, manual_layers
+from shardlint.engine.sharding import (
+    axis_types,
+    layer_names,
+    manual_calls,
+    manual_layers,
+)
 from shardlint.engine.sharding.placements import COMPILING
 from shardlint.engine.sharding.site import Site
 from shardlint.engine.trees import bare, map_leaves, traced
@@ -74,6 +79,7 @@ _PARAMETERS = {
     **MAPPINGS,
     **CUSTOM,
     **manual_calls.PARAMETERS,
+    **axis_types.PARAMETERS,
     **module_transforms.PARAMETERS,
 }
 #: Options whose place in the program findings are about.
@@ -247,6 +253,8 @@ def call_wrapped(
         return layer_names.applied(it, frame, func, args, at, result)
     if func.kind in module_transforms.KINDS:
         return module_transforms.call(it, frame, func, args, kwargs, at, places)
+    if func.kind in axis_types.PARAMETERS:
+        return axis_types.call(it, frame, func, args, kwargs, at, places)
     if func.kind in CUSTOM:
         it.by_hand += not custom_rules.is_local(it, func)
         return it.call(frame, func.func, args, kwargs, at, places, operands)

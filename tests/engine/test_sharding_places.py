@@ -108,7 +108,8 @@ MISTAKES = {
     "ST401": Mistake("nn.with_logical_constraint(x, ⟨('batch', 'embd')⟩, rules=RULES)",
                      "nn.with_logical_constraint(x, ⟨('batch', 'embed')⟩, rules=RULES)", "B M"),
     "ST402": Mistake("nn.with_logical_constraint(x, ⟨('batch', 'batch')⟩)",
-                     "nn.with_logical_constraint(x, ⟨('batch', None)⟩)", "B M"),
+                     "nn.with_logical_constraint(x, ⟨('batch', None)⟩)", "B M",
+                     before=LAID + "nn.set_logical_axis_rules(LAID)\n"),
     "ST402 of a parameter": Mistake(
         "nn.with_logical_partitioning(nn.initializers.ones, ⟨('heads', 'mlp')⟩, rules=LAID)",
         "nn.with_logical_partitioning(nn.initializers.ones, ⟨('heads', 'embed')⟩, rules=LAID)", "B M", before=LAID),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+import pytest
 from hypothesis import strategies as st
 
+from tests.ops.oracle import agree
 from tests.ops.strategies import arrays, axes, positive
 from tests.ops.tables import case, family, optional
 
@@ -62,16 +64,25 @@ def categoricals(draw):
     return [draw(key), logits], kwargs
 
 
+INTEGERS = ("int8", "int16", "int32", "uint8", "uint32")
+FLOATS = ("float16", "bfloat16", "float32")
+
 test_random = family(
     case(RANDOM, "normal uniform exponential laplace logistic cauchy gumbel maxwell", key, wanted, float_dtypes),
-    case(RANDOM, "bits rademacher", key, wanted),
-    case(RANDOM, "uniform", key, positive, minval=parameter, maxval=parameter),
-    case(RANDOM, "randint", key, positive, st.one_of(st.just(0), arrays(positive, ("int32",))), st.just(3)),
-    case(RANDOM, "gamma loggamma poisson geometric t chisquare pareto rayleigh lognormal generalized_normal", key,
-         parameter, shape=optional(positive)),
-    case(RANDOM, "beta f truncated_normal binomial weibull_min", key, parameter, parameter, shape=optional(positive)),
-    case(RANDOM, "triangular", key, parameter, parameter, parameter, shape=optional(positive)),
-    case(RANDOM, "wald", key, parameter, shape=optional(positive)),
+    case(RANDOM, "bits", key, wanted, dtype=optional(st.sampled_from(("uint8", "uint16", "uint32")))),
+    case(RANDOM, "rademacher", key, wanted, dtype=optional(st.sampled_from((*INTEGERS, *FLOATS)))),
+    case(RANDOM, "uniform", key, positive, minval=parameter, maxval=parameter, dtype=optional(float_dtypes)),
+    case(RANDOM, "randint", key, positive, st.one_of(st.just(0), arrays(positive, ("int32",))), st.just(3),
+         dtype=optional(st.sampled_from((*INTEGERS, *FLOATS)))),
+    case(RANDOM, "gamma loggamma t chisquare pareto rayleigh lognormal generalized_normal", key,
+         parameter, shape=optional(positive), dtype=optional(float_dtypes)),
+    case(RANDOM, "poisson geometric", key, parameter, shape=optional(positive),
+         dtype=optional(st.sampled_from((*INTEGERS, *FLOATS)))),
+    case(RANDOM, "beta f truncated_normal binomial weibull_min", key, parameter, parameter, shape=optional(positive),
+         dtype=optional(float_dtypes)),
+    case(RANDOM, "triangular", key, parameter, parameter, parameter, shape=optional(positive),
+         dtype=optional(float_dtypes)),
+    case(RANDOM, "wald", key, parameter, shape=optional(positive), dtype=optional(float_dtypes)),
     case(RANDOM, "bernoulli", key, optional(parameter), shape=optional(positive)),
     case(RANDOM, "dirichlet", key, arrays(positive, ("float32",)), shape=optional(positive)),
     case(RANDOM, "multivariate_normal", drawn=gaussians()),
@@ -91,3 +102,38 @@ test_random = family(
          shape=optional(positive)),
     case(RANDOM, "key PRNGKey", st.integers(0, 5)),
 )  # fmt: skip
+
+
+VECTOR = jax.ShapeDtypeStruct((3,), jnp.float32)
+MATRIX = jax.ShapeDtypeStruct((3, 3), jnp.float32)
+#: What samplers are given after the key.
+PARAMETERS = {
+    "normal uniform exponential laplace logistic cauchy gumbel maxwell bits rademacher": (
+        (2,),
+    ),
+    "gamma loggamma poisson t chisquare pareto rayleigh lognormal generalized_normal wald": (
+        2.0,
+    ),
+    "geometric": (0.5,),
+    "beta f truncated_normal binomial weibull_min double_sided_maxwell": (2.0, 0.5),
+    "triangular": (0.0, 1.0, 2.0),
+    "randint": ((2,), 0, 3),
+    "dirichlet": (VECTOR,),
+    "multivariate_normal": (VECTOR, MATRIX),
+    "ball": (2,),
+}
+SAMPLERS = [
+    (name, given) for names, given in PARAMETERS.items() for name in names.split()
+]
+
+
+@pytest.mark.parametrize(("name", "given"), SAMPLERS)
+def test_dtypes_drawn(name: str, given: tuple[object, ...]) -> None:
+    """The dtype that is asked for is given, or refused as JAX refuses it."""
+    function = getattr(jax.random, name)
+    args = [jax.random.key(0), *given]
+    found = [
+        agree(f"{RANDOM}.{name}", function, args, {"dtype": dtype})
+        for dtype in (*INTEGERS, *FLOATS, "bool", "complex64")
+    ]
+    assert any(not isinstance(one, Exception) for one in found)

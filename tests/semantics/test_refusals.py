@@ -328,7 +328,6 @@ ROWS = [
             (VECTOR, MATRIX, MATRIX),
             (VECTOR, given(0), given(0)),
             (given(3, dtype="complex64"), VECTOR, VECTOR),
-            (NARROW, WHOLE, VECTOR),
         ],
         [
             (MATRIX, VECTOR, VECTOR),

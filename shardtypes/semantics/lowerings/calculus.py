@@ -295,8 +295,6 @@ def interp(
     require_equal(known.dims[0], heights.dims[0], "lengths of xp and fp differ")
     if known.dims[0] == 0:
         raise Refused("no points to interpolate between", "sizes")
-    if places.dtype == "bfloat16":
-        raise Refused("x and xp in bfloat16 are not taken", "dtypes")
     if dtypes.is_kind(places.dtype, "complex") is True:
         raise Refused(f"x and xp are real, got {places.dtype}", "dtypes")
     if period is not None:

@@ -102,7 +102,14 @@ def fold_in(key: Array, data: Any) -> Array:
 
 @lowering(f"{_RANDOM}.bits", unread="out_sharding")
 def bits(key: Array, shape: Any = (), dtype: Any = None) -> Array:
-    return asarray(p.random_bits(key, shape=shape_of(shape)), dtype)
+    drawn = p.random_bits(key, shape=shape_of(shape))
+    return drawn if dtype is None else drawn_as(drawn, dtype, kinds.UNSIGNED)
+
+
+def drawn_as(drawn: Array, dtype: Any, taken: kinds.Kinds = kinds.FLOATS) -> Array:
+    """What was drawn, in the dtype that is asked for. Raises Refused for one that is none of those ``taken``."""
+    taken.require(dtype_name(dtype))
+    return asarray(drawn, dtype)
 
 
 def unit(key: Array, shape: Shape) -> Array:
@@ -135,12 +142,11 @@ def uniform(
 ) -> Array:
     low = asarray(minval)
     high = asarray(maxval)
-    kinds.FLOATS.require(dtype_name(dtype))
     sizes = shape_of(shape)
     drawn = add(multiply(unit(key, sizes), high - low), low)
     if not _is_of_shape(drawn, sizes):
         raise Unsupported("bounds with more entries than are drawn")
-    return asarray(drawn, dtype)
+    return drawn_as(drawn, dtype)
 
 
 def _is_of_shape(array: Array, sizes: tuple[Any, ...]) -> bool:
@@ -156,7 +162,7 @@ def _is_of_shape(array: Array, sizes: tuple[Any, ...]) -> bool:
 def normal(key: Array, shape: Any = (), dtype: Any = float) -> Array:
     low = float(np.nextafter(np.float32(-1.0), np.float32(0.0)))
     drawn = add(multiply(unit(key, shape_of(shape)), 1.0 - low), low)
-    return asarray(multiply(e.erf_inv(drawn), math.sqrt(2)), dtype)
+    return drawn_as(multiply(e.erf_inv(drawn), math.sqrt(2)), dtype, kinds.INEXACT)
 
 
 @lowering(f"{_RANDOM}.truncated_normal", unread="out_sharding")
@@ -174,7 +180,7 @@ def truncated_normal(
     a = e.erf(low / root)
     b = e.erf(high / root)
     drawn = e.erf_inv(add(multiply(unit(key, sizes), b - a), a)) * root
-    return asarray(clip(drawn, low, high), dtype)
+    return drawn_as(clip(drawn, low, high), dtype)
 
 
 @lowering(f"{_RANDOM}.randint", unread="out_sharding")
@@ -187,6 +193,7 @@ def randint(
 ) -> Array:
     """JAX draws twice the bits, to be even for any span."""
     name = dtype_name(dtype)
+    kinds.INTEGERS.require(name)
     low = asarray(minval, name)
     high = asarray(maxval, name)
     keys = p.random_split(key, shape=(2,))
@@ -195,9 +202,8 @@ def randint(
     span = cast(e.max_(e.sub(high, low), like(1, low)), "uint32")
     factor = e.rem(like(2**16, span), span)
     factor = e.rem(e.mul(factor, factor), span)
-    high = e.mul(e.rem(first, span), factor)
-    low = e.rem(second, span)
-    offset = e.add(high, low)
+    upper_bits = e.mul(e.rem(first, span), factor)
+    offset = e.add(upper_bits, e.rem(second, span))
     return add(low, cast(e.rem(offset, span), name))
 
 
@@ -212,14 +218,14 @@ def bernoulli(key: Array, p: ArrayLike = 0.5, shape: Any = None) -> Array:
 def exponential(key: Array, shape: Any = (), dtype: Any = float) -> Array:
     drawn = unit(key, shape_of(shape))
     found = e.neg(e.log1p(e.neg(drawn)))
-    return asarray(found, dtype)
+    return drawn_as(found, dtype)
 
 
 @lowering(f"{_RANDOM}.gumbel", unread="mode out_sharding")
 def gumbel(key: Array, shape: Any = (), dtype: Any = float) -> Array:
     tiny = float(np.finfo(np.float32).tiny)
     drawn = uniform(key, shape, float, tiny, 1.0)
-    return asarray(e.neg(e.log(e.neg(e.log(drawn)))), dtype)
+    return drawn_as(e.neg(e.log(e.neg(e.log(drawn)))), dtype)
 
 
 @lowering(f"{_RANDOM}.categorical", unread="mode out_sharding")

@@ -10,6 +10,7 @@ import math
 from typing import Any
 
 from shardtypes.lang.size import Size
+from shardtypes.semantics import kinds
 from shardtypes.semantics.array import Array, Shape
 from shardtypes.semantics.comparison import common_shape
 from shardtypes.semantics.lowerings.contractions import einsum
@@ -28,6 +29,7 @@ from shardtypes.semantics.lowerings.linalg import cholesky, norm, qr
 from shardtypes.semantics.lowerings.operators import power
 from shardtypes.semantics.lowerings.random import (
     bernoulli,
+    drawn_as,
     exponential,
     normal,
     split,
@@ -62,7 +64,11 @@ def _unit(key: Array, sizes: Shape) -> Array:
 
 
 def _in_dtype(drawn: Array, dtype: Any) -> Array:
-    return asarray(drawn, dtype or float)
+    return drawn_as(drawn, dtype or float)
+
+
+def _whole(drawn: Array, dtype: Any) -> Array:
+    return drawn_as(drawn, int if dtype is None else dtype, kinds.INTEGERS)
 
 
 @lowering(f"{_RANDOM}.cauchy", unread="out_sharding")
@@ -101,7 +107,7 @@ def lognormal(
     dtype: Any = float,
 ) -> Array:
     sizes, (width,) = _spread(shape, sigma)
-    return _in_dtype(e.exp(normal(key, sizes) * width), dtype)
+    return drawn_as(e.exp(normal(key, sizes) * width), dtype or float, kinds.INEXACT)
 
 
 @lowering(f"{_RANDOM}.rayleigh", unread="out_sharding")
@@ -155,7 +161,7 @@ def triangular(
 def maxwell(key: Array, shape: Any = (), dtype: Any = float) -> Array:
     drawn = normal(key, (*shape_of(shape), 3))
     lengths = norm(drawn, axis=-1)
-    return asarray(lengths, dtype or float)
+    return _in_dtype(lengths, dtype)
 
 
 @lowering(f"{_RANDOM}.double_sided_maxwell")
@@ -180,7 +186,7 @@ def geometric(key: Array, p: ArrayLike, shape: Any = None, dtype: Any = None) ->
     sizes, (chance,) = _spread(shape, p)
     drawn = e.log(_unit(key, sizes))
     drawn = e.floor(drawn / e.log1p(e.neg(chance))) + 1
-    return asarray(drawn, int if dtype is None else dtype)
+    return _whole(drawn, dtype)
 
 
 # --- by rejection ---------------------------------------------------------------------------------------------------
@@ -202,10 +208,7 @@ def loggamma(key: Array, a: ArrayLike, shape: Any = None, dtype: Any = float) ->
 @lowering(f"{_RANDOM}.poisson", unread="method out_sharding")
 def poisson(key: Array, lam: ArrayLike, shape: Any = None, dtype: Any = None) -> Array:
     sizes, (rate,) = _spread(shape, lam)
-    return asarray(
-        p.sample(key, rate, shape=sizes, kind="poisson"),
-        int if dtype is None else dtype,
-    )
+    return _whole(p.sample(key, rate, shape=sizes, kind="poisson"), dtype)
 
 
 @lowering(f"{_RANDOM}.binomial")
@@ -266,10 +269,8 @@ def f(
 def t(key: Array, df: ArrayLike, shape: Any = None, dtype: Any = float) -> Array:
     sizes, (degrees,) = _spread(shape, df)
     keys = split(key)
-    return asarray(
-        normal(keys[0], sizes) * e.rsqrt(chisquare(keys[1], degrees, sizes) / degrees),
-        dtype,
-    )
+    spread = e.rsqrt(chisquare(keys[1], degrees, sizes) / degrees)
+    return _in_dtype(normal(keys[0], sizes) * spread, dtype)
 
 
 @lowering(f"{_RANDOM}.wald", unread="out_sharding")
@@ -326,10 +327,8 @@ def multivariate_normal(
         batch = common_shape([middle.dims[:-1], spread.dims[:-2]])
     else:
         batch = shape_of(shape)
-    drawn = normal(key, (*batch, size))
-    return asarray(
-        middle + einsum("...ij,...j->...i", cholesky(spread), drawn), dtype or float
-    )
+    drawn = _in_dtype(normal(key, (*batch, size)), dtype)
+    return middle + einsum("...ij,...j->...i", cholesky(spread), drawn)
 
 
 @lowering(f"{_RANDOM}.ball", unread="out_sharding")
@@ -377,7 +376,7 @@ def orthogonal(
 
     on_diagonal = diagonal(upper, 0, -2, -1)
     signs = e.sign(on_diagonal)
-    found = _in_dtype(factor * expand_dims(signs, -2), dtype)
+    found = drawn_as(factor * expand_dims(signs, -2), dtype or float, kinds.INEXACT)
     if rows < columns:
         return matrix_transpose(found)
     return found
