@@ -48,9 +48,7 @@ def call(
     if sharding == _NONE:
         sharding = given.pop(option, _NONE)
     before, explicit = frame.mesh, it.explicit
-    mesh = before
-    if mesh is None or mesh.axes is None:
-        mesh = _mesh_of(sharding) or before
+    mesh = _mesh_of(sharding) or before
     if it.view is not None:
         return it.call(frame, func.func, args, given, at, places)
     args = [_on_automatic_axes(arg) for arg in args]
