@@ -7,7 +7,7 @@ Functions are told apart by name alone, so too many count rather than too few.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from shardlint import ir
 from shardlint.outline import AXES_SWITCHES, last_name
@@ -21,15 +21,21 @@ def switched(project: Project) -> frozenset[str]:
     """The names of all such functions of a project."""
     bodies: dict[str, set[str]] = defaultdict(set)
     found: set[str] = set()
-    switching = []
+    switching = [
+        project.modules[name]
+        for name in project.modules
+        if project.outline(name).switches_axes
+    ]
+    if not switching:
+        return frozenset()
+    mentioned: dict[str, set[str]] = {}
     for name in project.modules:
         module = project.modules[name]
-        if project.outline(name).switches_axes:
-            switching.append(module)
+        mentioned[name] = _mentioned(module.body)
         for function in _functions(module):
             bodies[function.name] |= _mentioned(function.body)
     for module in switching:
-        found |= _given(module, project)
+        found |= _given(module, mentioned)
     waiting = list(found)
     while waiting:
         new = bodies.get(waiting.pop(), set()) - found
@@ -38,8 +44,8 @@ def switched(project: Project) -> frozenset[str]:
     return frozenset(found & bodies.keys())
 
 
-def _given(module: ir.Module, project: Project) -> set[str]:
-    """The names that a module gives to a switch."""
+def _given(module: ir.Module, mentioned: Mapping[str, set[str]]) -> set[str]:
+    """The names that a module gives to a switch. ``mentioned`` are those that each module of the project mentions."""
     found: set[str] = set()
     known: set[int] = set()
     for function in _functions(module):
@@ -58,11 +64,11 @@ def _given(module: ir.Module, project: Project) -> set[str]:
         or _parameters(module) & found
     ):
         # under another name, or given a function that it is given itself: any that it or its users name
-        found |= _mentioned(module.body)
+        found |= mentioned[module.name]
         own = {function.name for function in _functions(module)}
-        for name in project.modules:
-            mentioned = _mentioned(project.modules[name].body)
-            found |= mentioned if mentioned & own else set()
+        for names in mentioned.values():
+            if names & own:
+                found |= names
     return found
 
 

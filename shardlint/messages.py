@@ -130,6 +130,16 @@ def why_not_known(reason: str) -> str:
     return f"shapes that are not known: {reason}"
 
 
+def took(seconds: float, path: str) -> str:
+    """A file that took most time, as ``--statistics`` lists it."""
+    return f"{seconds:.2f} s of processor time: {path}"
+
+
+def more_reasons(kinds: int) -> str:
+    """What a list leaves out."""
+    return f"for {kinds} other reasons, which --format json lists"
+
+
 LINK_TO_NOTHING = "a link to nothing"
 
 
@@ -490,8 +500,15 @@ def summary(findings: int, files: int, fixable: int) -> str:
     return text + (f" {fixable} can be fixed with --fix." if fixable else "")
 
 
+_UNMODELLED = "without a model: "
+
+
 def unmodelled(name: str) -> str:
-    return f"without a model: {name}"
+    return f"{_UNMODELLED}{name}"
+
+
+def is_unmodelled(gap: str) -> bool:
+    return gap.startswith(_UNMODELLED)
 
 
 _CUT_OFF = "cut off after the bound of steps: "

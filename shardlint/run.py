@@ -78,6 +78,8 @@ class Report:
     """Notebooks with findings that have a fix, which is not applied there."""
     gaps: Counter[str] = field(default_factory=Counter)
     """What the analysis could not follow, and how often."""
+    seconds: dict[str, float] = field(default_factory=dict)
+    """The processor time that each file took, but for those that had been analysed before."""
     anchors: dict[Diagnostic, tuple[int, ...]] = field(default_factory=dict)
     """The lines on which a comment silences a finding; those of the file that it is in."""
     judged: dict[str, Callable[[str], bool]] = field(default_factory=dict)
@@ -375,6 +377,8 @@ class _Run:
         if source.notebook is None:
             report.proposals += found.proposals
         report.gaps.update(dict(found.gaps))
+        if found.seconds:
+            report.seconds[source.file.shown] = found.seconds
         report.knowledge.append(found.known)
 
     def _importing(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import pickle
+import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -158,6 +159,21 @@ def _few_collections() -> Iterator[None]:
             gc.enable()
 
 
+@contextmanager
+def _collecting_cycles() -> Iterator[None]:
+    """In the block, cycles are looked for among what it makes: programs that are run, unlike trees, have some, which
+    hold their arrays."""
+    enabled = gc.isenabled()
+    gc.freeze()
+    gc.enable()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+        if not enabled:
+            gc.disable()
+
+
 _tasks_done = 0
 
 
@@ -210,8 +226,10 @@ def analyse_one(name: str) -> Found:
     """What is found in one module of the project."""
     state = _STATE
     assert state is not None
+    start = time.process_time()
     try:
-        return again_with_room(lambda: _analysed(name, state))
+        found = again_with_room(lambda: _analysed(name, state))
+        return replace(found, seconds=time.process_time() - start)
     except RecursionError:
         path = state.project.modules[name].path
         return Found(gaps=((messages.too_deep_to_follow(path), 1),))
@@ -291,7 +309,8 @@ def _with_evaluation(found: Found, module: ir.Module, state: State) -> Found:
         return found
     from shardlint.evaluation.findings import with_findings  # takes its time to import
 
-    return with_findings(found, project, module, state.sources)
+    with _collecting_cycles():
+        return with_findings(found, project, module, state.sources)
 
 
 _OPAQUE: frozenset[type[ir.Node]] = frozenset({ir.Opaque})

@@ -22,6 +22,12 @@ from shardlint.whole_files import write_whole
 if TYPE_CHECKING:
     from shardlint.costing.changes import CostChanges
 
+#: So many reasons of one kind are listed for people.
+_MOST = 20
+#: So many of the files that took most time.
+_DEAREST = 10
+#: Less is not worth a line, in seconds.
+_LONG = 0.2
 #: Formats that have the changes of costs.
 WITH_COSTS = ("json", "github")
 
@@ -95,6 +101,7 @@ def _more_in_json(
             "not_known": dict(_ranked(dict(known.reasons))),
             "rules": dict(_by_rule(report)),
             "gaps": dict(_ranked(report.gaps)),
+            "seconds": dict(_dearest(report)),
         }
     return more
 
@@ -122,14 +129,44 @@ def _statistics(report: Report) -> Iterator[str]:
     names = {d.code: d.name for d in report.diagnostics}
     for code, count in _by_rule(report):
         yield f"{count:5} {code} {names[code]}\n"
-    for text, count in _ranked(report.gaps):
+    unmodelled = {
+        text: count
+        for text, count in report.gaps.items()
+        if messages.is_unmodelled(text)
+    }
+    others = {
+        text: count for text, count in report.gaps.items() if text not in unmodelled
+    }
+    for text, count in _ranked(others):
         yield f"{count:5} {text}\n"
+    yield from _most_frequent(unmodelled)
     known = report.known
     if known.arrays:
         for share, count in known.shares().items():
             yield f"{count:5} {messages.how_well_known(share)}\n"
-    for reason, count in _ranked(dict(known.reasons)):
-        yield f"{count:5} {messages.why_not_known(reason)}\n"
+    yield from _most_frequent(
+        {messages.why_not_known(why): count for why, count in known.reasons}
+    )
+    for path, seconds in _dearest(report)[:_DEAREST]:
+        if seconds >= _LONG:
+            yield f"{messages.took(seconds, path)}\n"
+
+
+def _most_frequent(counts: Mapping[str, int]) -> Iterator[str]:
+    """The first lines of a long list, and how many are left out."""
+    ranked = _ranked(counts)
+    for text, count in ranked[:_MOST]:
+        yield f"{count:5} {text}\n"
+    rest = ranked[_MOST:]
+    if rest:
+        times = sum(count for _, count in rest)
+        yield f"{times:5} {messages.more_reasons(len(rest))}\n"
+
+
+def _dearest(report: Report) -> list[tuple[str, float]]:
+    """Files and their processor time, those that took most first."""
+    rounded = ((path, round(spent, 3)) for path, spent in report.seconds.items())
+    return sorted(rounded, key=lambda item: (-item[1], item[0]))
 
 
 def _by_rule(report: Report) -> list[tuple[str, int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -531,3 +532,38 @@ def test_statistics_tell_how_well_arrays_are_known(
         "rank only": 0,
         "not at all": 2,
     }
+
+
+LONG = (
+    "import jax.numpy as jnp\n\n\ndef f{0}(x):\n" + "    x = jnp.tanh(x) + {0}\n" * 40
+)
+
+
+def test_statistics_name_the_files_that_took_most_time(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "short.py").write_text("import jax.numpy as jnp\nx = jnp.ones(3)\n")
+    (folder / "long.py").write_text("\n".join(LONG.format(i) for i in range(60)))
+    _, out, _ = run(capsys, "--no-cache", "--statistics", "--format", "json")
+    seconds = json.loads(out)["statistics"]["seconds"]
+    assert list(seconds) == ["long.py", "short.py"]
+    assert seconds["long.py"] > seconds["short.py"] > 0
+    _, out, _ = run(capsys, "--no-cache", "--statistics", "--format", "concise")
+    assert re.search(r"^\d+\.\d\d s of processor time: long\.py$", out, re.M)
+    run(capsys, ".")
+    _, out, _ = run(capsys, "--statistics", "--format", "concise", ".")
+    assert "processor time" not in out
+
+
+def test_statistics_list_the_most_frequent_reasons(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    calls = [f"    y = jax.new{i}(x)" for i in range(25) for _ in range(1 + (i < 20))]
+    text = "import jax\n\n\ndef f(x):\n" + "\n".join(calls)
+    (folder / "a.py").write_text(text)
+    _, out, _ = run(capsys, "--no-cache", "--statistics", "--format", "concise")
+    assert "    2 without a model: jax.new0\n" in out
+    assert "jax.new24" not in out
+    assert "    5 for 5 other reasons, which --format json lists\n" in out
+    _, out, _ = run(capsys, "--no-cache", "--statistics", "--format", "json")
+    assert json.loads(out)["statistics"]["gaps"]["without a model: jax.new24"] == 1

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
+import weakref
 from dataclasses import fields
 
 import pytest
@@ -11,6 +13,7 @@ import pytest
 from shardlint import ir
 from shardlint.lower import lower
 from shardlint.walking import walk
+from shardlint.workers import _collecting_cycles
 
 pytestmark = pytest.mark.once
 
@@ -63,3 +66,25 @@ def test_memory_of_syntax_trees_is_given_back() -> None:
     )
     before, trimmed = map(int, run.stdout.split())
     assert before <= 1.1 * trimmed
+
+
+def test_cycles_that_programs_leave_are_collected() -> None:
+    """Their arrays would stay until the end of the run: collections are off while files are read."""
+
+    class Held:
+        itself: object = None
+
+    gc.disable()
+    try:
+        with _collecting_cycles():
+            held = Held()
+            held.itself = held
+            kept = weakref.ref(held)
+            del held
+            others = [[one] for one in range(100_000)]
+            assert kept() is None
+        assert not gc.isenabled()
+        assert gc.get_freeze_count() == 0
+    finally:
+        gc.enable()
+    assert len(others) == 100_000
