@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from shardlint import ir
 from shardlint.changed_modules import Changed, changed_modules
@@ -45,6 +45,9 @@ from shardlint.values import (
 from shardlint.walking import nodes_of
 from shardtypes.lang import Dim, Facts, Size
 from shardtypes.lang.frozen import frozen
+
+if TYPE_CHECKING:
+    from shardlint.engine.learned_ranks import Constants, Rank
 
 MAX_STEPS = 24_000
 
@@ -105,8 +108,10 @@ class Interpreter(ABC):
         self.modules: dict[str, Frame] = {}
         self.annotated_axes: dict[int, frozenset[str]] = {}  # by function
         self.axes_spoken_of: dict[str, frozenset[str]] = {}  # in annotations, by module
-        # by definition: what its body tells of its parameters
-        self.learned_ranks: dict[int, tuple[ir.Function, Mapping[str, int]]] = {}
+        # by definition, and strings that are given: what its body tells of its parameters
+        self.learned_ranks: dict[
+            tuple[int, Constants], tuple[ir.Function, Mapping[str, Rank]]
+        ] = {}
         # arrays whose shape an annotation of a result says, and nothing else, by their ids
         self.promises: dict[int, tuple[ArrayValue, ArrayType]] = {}
         self.libraries: dict[str, frozenset[str]] = {}  # what each module imports

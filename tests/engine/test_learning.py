@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
+
 import jax.numpy as jnp
 import pytest
+from einops import EinopsError
 
 from shardlint.engine import run
 from shardlint.engine.shown import shown
 from shardlint.lower import lower
 from shardlint.project import Project
 
-HEADER = "import einops\nimport jax\nimport jax.numpy as jnp\n\n"
+HEADER = "import chex\nimport einops\nimport jax\nimport jax.numpy as jnp\nfrom jax import lax\n\n"
 
 
 def analysed(body: str) -> run:
@@ -86,6 +89,31 @@ TOLD = {
     "z = flipped(x)": 2,
     "z = flipped(array=x)": 2,
     "z = over(c, x)": 2,
+    "y = x.astype(int)\nb, d = y.shape": 2,
+    "x = x.astype(int)\nx = lax.stop_gradient(x)\ny = jnp.einsum('abc->a', x)": 3,
+    "with jax.named_scope('first'):\n    b, d = x.shape": 2,
+    "with jax.named_scope('first'):\n    y = x.astype(int)\nb, d = y.shape": 2,
+    "if c:\n    a, b = x.shape\nelse:\n    x = x.transpose(1, 0)": 2,
+    "if c:\n    return x.transpose(1, 0)\na, b = x.shape": 2,
+    "if c:\n    raise ValueError\nelse:\n    a, b = x.shape": 2,
+    "if c:\n    with jax.named_scope('a'):\n        return x.transpose(1, 0)\nelif c is None:\n    raise ValueError\n"
+    "return jnp.einsum('ab->b', x)": 2,
+    "z = contracted('ab,ab->a', x, x)": 2,
+    "z = contracted(equation='abc,abc->a', left=x, right=x)": 3,
+    "z = lax.dynamic_slice(x, (0, 0, 0), (1, 1, 1))": 3,
+    "z = lax.dynamic_update_slice(x, x, (0, 0))": 2,
+    "z = lax.slice(x, (0, 0), (1, 1))": 2,
+    "z = lax.pad(x, 0.0, ((0, 0, 0), (1, 1, 0)))": 2,
+    "z = lax.broadcast_in_dim(x, (2, 3, 2), (0, 2))": 2,
+    "z = lax.conv_general_dilated(x, x, (1, 1), 'SAME')": 4,
+    "z = lax.conv_general_dilated(x, x, window_strides=(1,), padding='SAME')": 3,
+}
+#: Of lists of arrays as well: of what is annotated as an array they tell the rank.
+OF_ARRAYS = {
+    "z = einops.rearrange(x, 'a b -> b a')": 2,
+    "z = jnp.pad(x, ((0, 0), (0, 1), (0, 0)))": 3,
+    "chex.assert_rank(x, 2)": 2,
+    "chex.assert_shape(x, (None, 2, None))": 3,
 }
 
 
@@ -98,6 +126,7 @@ def test_a_body_tells_the_ranks_of_its_parameters_from_the_first_line_on(
     helpers = (
         "def flipped(array):\n    return array.transpose(1, 0)\n\n"
         "def over(c, array):\n    return flipped(array) if array.ndim else flipped(array)\n\n"
+        "def contracted(equation, left, right):\n    return jnp.einsum(equation, left, right)\n\n"
     )
     if "over(" in body:
         helpers = helpers.replace("flipped(array) if array.ndim else ", "")
@@ -114,8 +143,33 @@ def test_a_body_tells_the_ranks_of_its_parameters_from_the_first_line_on(
         if other == rank:
             names["f"](given, given, False)  # type: ignore[operator]
             continue
-        with pytest.raises((TypeError, ValueError, AssertionError)):
-            names["f"](given, given, False)  # type: ignore[operator]
+        for choice in (False, True):
+            with pytest.raises((TypeError, ValueError, AssertionError, IndexError)):
+                names["f"](given, given, choice)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("body", OF_ARRAYS)
+def test_what_takes_lists_tells_the_ranks_of_arrays(body: str) -> None:
+    lines = "".join(f"    {line}\n" for line in f"z = x * 2\n{body}".splitlines())
+    found = []
+    for annotation in ("", ": jax.Array"):
+        text = f"{HEADER}def f(x{annotation}):\n{lines}"
+        module = lower(text.encode(), "example", "example.py").module
+        seen = run(Project({"example": module}), module).it.seen
+        found.append(
+            next(shown(value)[0] for name, value in seen.values() if name == "z")
+        )
+    assert found == ["unknown", f"array['{' '.join('_' * OF_ARRAYS[body])}']"]
+    names: dict[str, object] = {}
+    exec(compile(text, "example", "exec", dont_inherit=True), names)
+    for rank in range(1, 5):
+        refused: AbstractContextManager[object] = nullcontext()
+        if rank != OF_ARRAYS[body]:
+            refused = pytest.raises(
+                (TypeError, ValueError, AssertionError, EinopsError)
+            )
+        with refused:
+            names["f"](jnp.ones((2,) * rank))  # type: ignore[operator]
 
 
 @pytest.mark.parametrize(
@@ -123,6 +177,13 @@ def test_a_body_tells_the_ranks_of_its_parameters_from_the_first_line_on(
     [
         "if c:\n    return z\nb, t = x.shape",
         "if c:\n    x = y\nb, t = x.shape",
+        "if c:\n    return x\na, b = x.shape",
+        "if c:\n    a, b = x.shape\nelse:\n    a, b, d = x.shape",
+        "x = jnp.atleast_2d(x)\na, b = x.shape",
+        "x = x[0]\na, b = x.shape",
+        "with jax.named_scope('a'):\n    x = y\na, b = x.shape",
+        "z = jnp.pad(x, (0, 1))",
+        "z = contracted(c, x, x)",
         "x = x[None]\nb, t = x.shape",
         "for i in range(c):\n    b, t = x.shape",
         "for i in range(c):\n    x.transpose(1, 0)",
