@@ -319,6 +319,62 @@ ROWS = [
             (WHOLE, VECTOR, {"length": 2}),
         ],
     ),
+    *(
+        row
+        for name in "max min sum prod".split()
+        for row in both(
+            f"jax.lax.reduce_{name}",
+            [(MATRIX, (-1,)), (MATRIX, (2,)), (MATRIX, (0, 0))],
+            [(MATRIX, (1,)), (MATRIX, (1, 0))],
+        )
+    ),
+    *both("jax.lax.rev", [(MATRIX, (-1,)), (MATRIX, (2,))], [(MATRIX, (1, 0))]),
+    *both("jax.lax.transpose", [(MATRIX, (-1, 0)), (MATRIX, (0,))], [(MATRIX, (1, 0))]),
+    *both(
+        "jax.numpy.expand_dims",
+        [(MATRIX, (0, 0)), (MATRIX, (0, -4))],
+        [(MATRIX, (0, 1)), (MATRIX, (0, -1))],
+    ),
+    *both(
+        "jax.lax.expand_dims", [(MATRIX, (0, 0))], [(MATRIX, (0, 3)), (MATRIX, (-1,))]
+    ),
+    *both(
+        "jax.numpy.take",
+        [
+            (given(0), given(2, dtype="int32")),
+            (given(0, 3), given(2, dtype="int32"), {"axis": 0}),
+        ],
+        [
+            (given(0, 3), given(0, dtype="int32"), {"axis": 0}),
+            (given(0, 3), given(2, dtype="int32"), {"axis": 1}),
+        ],
+    ),
+    *(
+        row
+        for name in ("sum", "prod")
+        for row in both(
+            f"jax.numpy.cumulative_{name}",
+            [(MATRIX,), (MATRIX, {"axis": 2})],
+            [(VECTOR,), (MATRIX, {"axis": -1})],
+        )
+    ),
+    *both(
+        "jax.numpy.gradient",
+        [(given(1),), (given(1, 3),), (given(3, 1), {"axis": 1})],
+        [(given(2),), (given(3, 1), {"axis": 0})],
+    ),
+    *(
+        row
+        for name in "fabs frexp isposinf isneginf".split()
+        for row in both(
+            f"jax.numpy.{name}", [(given(3, dtype="complex64"),)], [(VECTOR,), (WHOLE,)]
+        )
+    ),
+    *both(
+        "jax.numpy.signbit",
+        [(given(3, dtype="float8_e4m3fn"),), (given(3, dtype="complex64"),)],
+        [(NARROW,), (WHOLE,)],
+    ),
     *both("jax.numpy.ediff1d", [(BOOLS,)], [(WHOLE,), (SCALAR,)]),
     *both(
         "jax.numpy.interp",

@@ -147,6 +147,9 @@ def gradient(
 
 def _slope(array: Array, spacing: Array, axis: int) -> Array:
     """Central differences inside, one-sided ones at both ends."""
+    size = array.dims[axis]
+    if isinstance(size, int) and size < 2:
+        raise Refused(f"needs two entries along axis {axis}, got {size}", "sizes")
     if spacing.rank > 1:
         raise Unsupported("a gradient over a spacing of several dimensions")
     places = moveaxis(array, axis, -1)
@@ -226,6 +229,15 @@ def _with_initial(cumulated: Array, axis: int, value: int, wanted: bool) -> Arra
     return concatenate([zeros(shape, DType(cumulated.dtype)) + value, cumulated], axis)
 
 
+def _axis_to_cumulate(array: Array, axis: int | None) -> int:
+    """Unlike ``cumsum``, the array standard's functions need an axis where there are several."""
+    if axis is not None:
+        return axis_of(axis, array.rank)
+    if array.rank > 1:
+        raise Refused(f"needs axis= for an array of {array.rank} dimensions", "ranks")
+    return 0
+
+
 @lowering(f"{_JNP}.cumulative_sum")
 def cumulative_sum(
     x: ArrayLike,
@@ -236,10 +248,7 @@ def cumulative_sum(
     include_initial: bool = False,
 ) -> Array:
     array = asarray(x)
-    if axis is None:
-        at = 0
-    else:
-        at = axis_of(axis, array.rank)
+    at = _axis_to_cumulate(array, axis)
     if dtype is None:
         array = accumulated(array)
     return _with_initial(cumsum(array, at, dtype), at, 0, include_initial)
@@ -255,10 +264,7 @@ def cumulative_prod(
     include_initial: bool = False,
 ) -> Array:
     array = asarray(x)
-    if axis is None:
-        at = 0
-    else:
-        at = axis_of(axis, array.rank)
+    at = _axis_to_cumulate(array, axis)
     return _with_initial(cumprod(array, at, dtype), at, 1, include_initial)
 
 

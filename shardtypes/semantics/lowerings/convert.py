@@ -382,6 +382,11 @@ def lax_axis_of(axis: Any, rank: int) -> int:
     return number
 
 
+def lax_axes_of(axes: Any, rank: int) -> tuple[int, ...]:
+    """Axes as ``jax.lax`` takes them, which counts none from the end, in order."""
+    return axes_of([lax_axis_of(axis, rank) for axis in axes], rank)
+
+
 def axes_of(axis: Any, rank: int) -> tuple[int, ...]:
     """Non-negative axes, in order: all of them for None."""
     if axis is None:

@@ -587,7 +587,9 @@ def float_power(x: ArrayLike, y: ArrayLike) -> Array:
 
 @lowering(f"{_JNP}.fabs")
 def fabs(x: ArrayLike) -> Array:
-    return e.abs_(*inexact(asarray(x)))
+    (array,) = inexact(asarray(x))
+    kinds.FLOATS.require(array.dtype)
+    return e.abs_(array)
 
 
 @lowering(f"{_JNP}.log2")

@@ -34,7 +34,7 @@ from shardtypes.semantics.lowerings.operators import (
 )
 from shardtypes.semantics.lowerings.reductions import all_
 from shardtypes.semantics.primitives import elementwise as e
-from shardtypes.semantics.registry import Unsupported, lowering
+from shardtypes.semantics.registry import Refused, Unsupported, lowering
 
 _JNP = "jax.numpy"
 
@@ -98,6 +98,7 @@ def modf(x: ArrayLike, out: None = None) -> tuple[Array, Array]:
 def frexp(x: ArrayLike) -> tuple[Array, Array]:
     """A fraction from a half up to one, and a power of two."""
     (array,) = inexact(asarray(x))
+    kinds.FLOATS.require(array.dtype)
     power = e.exponent(array)
     scale = e.exp2(e.neg(cast(power, array.dtype)))
     return e.mul(array, scale), strong(power)
@@ -116,9 +117,14 @@ def ldexp(x1: ArrayLike, x2: ArrayLike) -> Array:
 def signbit(x: ArrayLike) -> Array:
     """Also of a negative zero."""
     array = asarray(x)
+    is_float = array.dtype in dtypes.CONCRETE and dtypes.is_kind(
+        array.dtype, "floating"
+    )
+    if is_float and array.dtype and dtypes.bits(array.dtype) < 16:
+        raise Refused(f"takes numbers of 16 bits and more, got {array.dtype}", "dtypes")
     zero = like(0, array)
     negative = e.lt(array, zero)
-    if not dtypes.is_kind(array.dtype, "floating"):
+    if not is_float:
         return negative
     inverse = e.div(like(1, array), array)
     is_below = e.lt(inverse, zero)
@@ -129,12 +135,14 @@ def signbit(x: ArrayLike) -> Array:
 @lowering(f"{_JNP}.isposinf")
 def isposinf(x: ArrayLike, out: None = None) -> Array:
     (array,) = inexact(asarray(x))
+    kinds.FLOATS.require(array.dtype)
     return e.eq(array, like(math.inf, array))
 
 
 @lowering(f"{_JNP}.isneginf")
 def isneginf(x: ArrayLike, out: None = None) -> Array:
     (array,) = inexact(asarray(x))
+    kinds.FLOATS.require(array.dtype)
     return e.eq(array, like(-math.inf, array))
 
 

@@ -446,6 +446,8 @@ def take(
     array, at = along(a, axis)
     before = (slice(None),) * at
     size = sizes_of(array)[at]
+    if size == 0 and _has_entries(indices):
+        raise Refused("takes entries along a dimension that has none", "sizes")
     if isinstance(indices, int) and (not is_number(size) or -size <= indices < size):
         return indexed(array, (*before, indices))
     index = (*before, asarray(indices))
@@ -455,6 +457,11 @@ def take(
     return p.indexed(
         array, *parsed.arrays, index=parsed.entries, at=parsed.at, shape=parsed.shape
     )
+
+
+def _has_entries(indices: Any) -> bool:
+    """Whether some certainly are taken."""
+    return all(isinstance(n, int) and n > 0 for n in asarray(indices).dims)
 
 
 _PLACES = {"clip": _clipped, "wrap": _wrapped}

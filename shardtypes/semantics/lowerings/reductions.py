@@ -22,6 +22,7 @@ from shardtypes.semantics.lowerings.convert import (
     default,
     dtype_name,
     inexact,
+    lax_axes_of,
     lax_axis_of,
     like,
     shape_of,
@@ -463,7 +464,7 @@ def _lax_position(
 
 def _lax_reduction(primitive: Primitive) -> Callable[[ArrayLike, Any], Array]:
     return lambda operand, axes: primitive(
-        asarray(operand), axes=axes_of(tuple(axes), asarray(operand).rank)
+        asarray(operand), axes=lax_axes_of(axes, asarray(operand).rank)
     )
 
 

@@ -25,6 +25,7 @@ from shardtypes.semantics.lowerings.convert import (
     axes_of,
     axis_of,
     int_of,
+    lax_axes_of,
     number_of,
     of_shape,
     shape_of,
@@ -217,7 +218,9 @@ def method_transpose(a: Array, *axes: Any) -> Array:
 
 @lowering(f"{_LAX}.transpose")
 def lax_transpose(operand: ArrayLike, permutation: Any) -> Array:
-    return transpose(operand, permutation)
+    array = asarray(operand)
+    lax_axes_of(permutation, array.rank)
+    return transpose(array, permutation)
 
 
 @lowering(f"{_JNP}.matrix_transpose")
@@ -271,10 +274,7 @@ def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
 def expand_dims(a: ArrayLike, axis: Any) -> Array:
     array = asarray(a)
     given = _several(axis)
-    return s.expand_dims(
-        array,
-        axes=tuple(sorted(axis_of(one, array.rank + len(given)) for one in given)),
-    )
+    return s.expand_dims(array, axes=axes_of(given, array.rank + len(given)))
 
 
 @lowering(f"{_LAX}.expand_dims")
@@ -600,7 +600,8 @@ def flipud(m: ArrayLike) -> Array:
 
 @lowering(f"{_LAX}.rev")
 def rev(operand: ArrayLike, dimensions: Any) -> Array:
-    return flip(operand, tuple(dimensions))
+    array = asarray(operand)
+    return flip(array, lax_axes_of(dimensions, array.rank))
 
 
 @lowering(f"{_JNP}.roll")
