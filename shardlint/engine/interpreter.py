@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from shardlint import ir
 from shardlint.changed_modules import Changed, changed_modules
@@ -14,6 +14,7 @@ from shardlint.changes import mutated_names
 from shardlint.engine.after_errors import Again, left_over
 from shardlint.engine.class_index import ClassIndex
 from shardlint.engine.frames import Frame
+from shardlint.engine.parameter_ranks import Constants, Rank
 from shardlint.engine.regions import Regions
 from shardlint.engine.sharding.placed import Placement
 from shardlint.engine.types import ArrayType, Type
@@ -45,9 +46,6 @@ from shardlint.values import (
 from shardlint.walking import nodes_of
 from shardtypes.lang import Dim, Facts, Size
 from shardtypes.lang.frozen import frozen
-
-if TYPE_CHECKING:
-    from shardlint.engine.learned_ranks import Constants, Rank
 
 MAX_STEPS = 24_000
 

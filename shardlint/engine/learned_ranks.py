@@ -17,6 +17,7 @@ from shardlint.engine import arguments
 from shardlint.engine.conditions import bound_in
 from shardlint.engine.frames import Frame
 from shardlint.engine.other_arrays import is_about_jax
+from shardlint.engine.parameter_ranks import Constants, Rank
 from shardlint.engine.sharding import manual_operands
 from shardlint.engine.sharding.manual_entry import ranked
 from shardlint.engine.sharding.manual_operands import PATTERNS
@@ -68,18 +69,8 @@ _WITH_ENTRIES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Rank:
-    """How many dimensions a parameter has; ``of_arrays``: if it is an array, for it may be a list of some as well."""
-
-    count: int
-    of_arrays: bool = False
-
-
 Fact: TypeAlias = tuple[str, Rank]
 """A name, and its rank."""
-Constants: TypeAlias = tuple[tuple[str, str], ...]
-"""Parameters that are given strings, and these."""
 
 
 def tell(it: Interpreter, frame: Frame, func: FunctionValue) -> None:
