@@ -240,7 +240,7 @@ class Culprit:
         if self.step.state != "off" or len(self.operands) != 1:
             return False
         (operand,) = self.operands
-        is_mean = self.step.value.what in ("/", "/=") and self.step.power == 1
+        is_mean = _is_quotient(self.step) and self.step.power == 1
         is_sum = _is_call(operand, "jax.lax.psum") and operand.state == "holds"
         return (
             is_mean
@@ -645,8 +645,10 @@ class Trace:
             before = tuple(one for one in before if _is_divided(one))
         elif not _is_call(step, "jax.lax.pmean"):
             return False
+        if step.state != "lost" or not self._keeps_its_shape(step.value):
+            return False
         own = [one for one in before if self._is_own(one)]
-        return step.state == "lost" and bool(own) and not self._mix_shards(own)
+        return bool(own) and not self._mix_shards(own) and not self._mix_sums(own)
 
     def _mix_shards(self, steps: Iterable[Step]) -> bool:
         """Whether values come from a transform, a softmax or the like of the part that a device has of a dimension
@@ -660,6 +662,34 @@ class Trace:
             if found.mixes_shards(self.axis):
                 return True
         return False
+
+    def _mix_sums(self, steps: Iterable[Step]) -> bool:
+        """Whether values come from a sum over the devices that is off by their number, beside one that is not, or that
+        is divided by what each device has a part of: no device computes that for itself."""
+        lost = self._lost(one.value.number for one in steps)
+        return any(self._mixes_sum(one) for one in lost if one.state == "lost")
+
+    def _mixes_sum(self, step: Step) -> bool:
+        operands = self.before(step)
+        if len(operands) != 2:
+            return False
+        for one, other in itertools.permutations(operands):
+            if one.kind == "same" and one.state == "off" and other.state == "holds":
+                made = self.first(one, lambda each: not _gives_sum(each))
+                before = map(self.step, made.value.sources)
+                if _gives_sum(one) or any(map(_gives_sum, before)):
+                    return True
+        whole, other = operands
+        is_whole = _is_call(whole, "jax.lax.psum") and whole.state == "holds"
+        return is_whole and _is_quotient(step) and self._is_of_part(other)
+
+    def _is_of_part(self, step: Step) -> bool:
+        """Whether a value is a partial sum or mean, or computed from one alone."""
+        if step.kind == "part":
+            return True
+        begun = self.first(step, lambda one: one.state == "lost")
+        made = Culprit(begun, self.before(begun))
+        return step.state == "lost" and made.has_partial_sum
 
     def _is_own(self, step: Step) -> bool:
         """Whether devices differ in a value that is not sharded over them."""
@@ -791,6 +821,16 @@ def _as_long_as_alike(many: Recorder, few: Recorder) -> dict[Key, Recorded]:
 def _entries(value: Simulated) -> Any:
     """All that devices have, in order of size."""
     return np.sort(np.asarray(value.parts), axis=None)
+
+
+def _gives_sum(step: Step) -> bool:
+    """Whether it is a sum over devices, or something divided, that all of them have and that is off by their number."""
+    is_sum = _is_call(step, "jax.lax.psum") or _is_quotient(step)
+    return is_sum and step.kind == "same" and step.state == "off"
+
+
+def _is_quotient(step: Step) -> bool:
+    return step.value.what in ("/", "/=")
 
 
 def _is_call(step: Step, qualname: str) -> bool:

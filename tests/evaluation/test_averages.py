@@ -63,3 +63,93 @@ def test_what_is_made_of_the_examples_of_each_device_is_meant(made: str) -> None
         departures_of(made.replace("* weight,", "* weight[: rows.shape[0]],"), '"x"')
         == ()
     )
+
+
+NORMED = """
+def normed(x):
+    mean = {mean}(x.mean(0))
+    second = {second}((x * x).mean(0))
+    return (x - mean) / jnp.sqrt(second - mean**2 + 0.5)
+
+
+def loss(weight, rows):
+    hidden = normed(normed(rows @ weight) @ weight)
+    return (hidden**3).mean()
+
+
+def step(weight, rows):
+    for _ in range(2):
+        gradient = jax.grad(loss)(weight, rows)
+        weight = weight - {rate} * lax.pmean(gradient, "x")
+    return weight
+
+
+def main():
+    specs = P(), P("x")
+    mapped = jax.shard_map(step, mesh=mesh(x=4), in_specs=specs, out_specs=P(), check_vma=False)
+    return mapped(numbers(3, 3), numbers(8, 3))
+"""
+WHOLE = "lambda part: lax.pmean(part, 'x')"
+SUMMED = "lambda part: lax.psum(part, 'x')"
+OWN = "lambda part: part"
+
+
+def departures_of_normed(mean: str, second: str, rate: str = "0.1") -> tuple:
+    fields = {"mean": f"({mean})", "second": f"({second})", "rate": rate}
+    return judged(HEAD + NORMED.format(**fields) + END).departures
+
+
+def test_a_sum_in_place_of_a_mean_is_found_though_gradients_are_averaged() -> None:
+    (departure,) = departures_of_normed(WHOLE, SUMMED)
+    assert departure.culprit.step.value.name == "jax.lax.psum"
+
+
+@pytest.mark.parametrize("rate", ["0.1", "0.1 * lax.axis_size('x')"])
+def test_each_device_may_normalize_its_own_examples(rate: str) -> None:
+    assert departures_of_normed(OWN, OWN, rate) == ()
+
+
+def test_statistics_of_the_whole_batch_are_right() -> None:
+    assert departures_of_normed(WHOLE, WHOLE) == ()
+
+
+CENTRES = """
+def score(rows, labels):
+    members = jax.nn.one_hot(labels, 2)
+    centres = lax.psum(members.T @ rows, "x") / jnp.maximum({counts}, 1.0)[:, None]
+    distances = ((rows[:, None] - centres) ** 2).sum(-1)
+    hits = (jnp.argmin(distances, 1) == labels).astype(jnp.float32)
+    return lax.pmean(jnp.exp(-distances).mean() + hits.mean(), "x")
+
+
+def main():
+    specs = P("x"), P("x")
+    mapped = jax.shard_map(score, mesh=mesh(x=4), in_specs=specs, out_specs=P(), check_vma=False)
+    return mapped(numbers(16, 3), jnp.arange(16) % 2)
+"""
+
+
+def test_a_sum_of_all_devices_divided_by_the_count_of_one() -> None:
+    whole = "lax.psum(members.sum(0), 'x')"
+    assert judged(HEAD + CENTRES.format(counts=whole) + END).departures == ()
+    found = judged(HEAD + CENTRES.format(counts="members.sum(0)") + END).departures
+    assert len(found) == 1
+
+
+def test_an_average_whose_shape_is_that_of_a_shard_is_none() -> None:
+    text = """
+def related(rows):
+    product = {product}
+    whole = lax.psum(product, "x") / (rows.shape[0] * lax.axis_size("x"))
+    return ((whole - jnp.eye(whole.shape[0])) ** 2).sum()
+
+
+def main():
+    mapped = jax.shard_map(related, mesh=mesh(x=4), in_specs=P("x"), out_specs=P(), check_vma=False)
+    return mapped(numbers(8, 3))
+"""
+    right = text.format(product="rows.T @ rows")
+    wrong = text.format(product="rows @ rows.T")
+    assert judged(HEAD + right + END).departures == ()
+    (departure,) = judged(HEAD + wrong + END).departures
+    assert departure.culprit.step.value.name == "@"
