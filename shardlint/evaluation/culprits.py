@@ -664,12 +664,14 @@ class Trace:
         return False
 
     def _mix_sums(self, steps: Iterable[Step]) -> bool:
-        """Whether values come from a sum over the devices that is off by their number, beside one that is not, or that
-        is divided by what each device has a part of: no device computes that for itself."""
+        """Whether values come from a sum over the devices that is off by their number, beside one that is not, that is
+        divided by what each device has a part of, or that has a local size: no device computes that for itself."""
         lost = self._lost(one.value.number for one in steps)
         return any(self._mixes_sum(one) for one in lost if one.state == "lost")
 
     def _mixes_sum(self, step: Step) -> bool:
+        if _is_call(step, "jax.lax.psum") and not self._keeps_its_shape(step.value):
+            return True
         operands = self.before(step)
         if len(operands) != 2:
             return False

@@ -138,18 +138,24 @@ def test_a_sum_of_all_devices_divided_by_the_count_of_one() -> None:
 
 def test_an_average_whose_shape_is_that_of_a_shard_is_none() -> None:
     text = """
-def related(rows):
-    product = {product}
-    whole = lax.psum(product, "x") / (rows.shape[0] * lax.axis_size("x"))
+def related(weight, rows):
+    made = jnp.tanh(rows @ weight)
+    whole = lax.psum({product}, "x") / (rows.shape[0] * lax.axis_size("x"))
     return ((whole - jnp.eye(whole.shape[0])) ** 2).sum()
 
 
+def step(weight, rows):
+    gradient = lax.pmean(jax.grad(related)(weight, rows), "x")
+    return weight - 0.1 * gradient / (1 + jnp.sqrt((gradient**2).sum()))
+
+
 def main():
-    mapped = jax.shard_map(related, mesh=mesh(x=4), in_specs=P("x"), out_specs=P(), check_vma=False)
-    return mapped(numbers(8, 3))
+    specs = P(), P("x")
+    mapped = jax.shard_map(step, mesh=mesh(x=4), in_specs=specs, out_specs=P(), check_vma=False)
+    return mapped(numbers(3, 3), numbers(8, 3))
 """
-    right = text.format(product="rows.T @ rows")
-    wrong = text.format(product="rows @ rows.T")
+    right = text.format(product="made.T @ made")
+    wrong = text.format(product="made @ made.T")
     assert judged(HEAD + right + END).departures == ()
     (departure,) = judged(HEAD + wrong + END).departures
     assert departure.culprit.step.value.name == "@"
